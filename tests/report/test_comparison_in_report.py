@@ -134,12 +134,8 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     rows = {row["measure"]: row for row in shown.rows("Differences of old and new, and their numbers")}
     # With equal scores the right box comes first as well, as its image does: 51/101 and 1 in both.
     assert rows["mAP (%)"]["old"] == rows["mAP (%)"]["new"] == f"{100 * (51 / 101 + 1) / 2:.2f}"
-    assert [rows["mAP (%)"][name] for name in ("new - old", "p", "classes better", "equal")] == [
-        "○ 0.00",
-        "○ 1.0000",
-        "0",
-        "2",
-    ]
+    columns = ("new - old", "p", "classes better", "equal")
+    assert [rows["mAP (%)"][name] for name in columns] == ["○ 0.00", "○ 1.0000", "0", "2"]
     assert "All other sections are about new." in shown.text
     assert data(page)["comparison"]["names"] == ["old", "new"]
     assert json.loads(section(page, "provenance").one("pre").text) == data(page)

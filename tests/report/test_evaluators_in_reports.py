@@ -11,9 +11,10 @@ from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, plot
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 from reid_torchmetrics.functional.detection.evaluation import title_of
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
-from reid_torchmetrics.plot import judged_like
+from reid_torchmetrics.plot import judged_like, plot_comparison
 from reid_torchmetrics.plot.judged_boxes import Judgment
 from reid_torchmetrics.report import write_report
+from reid_torchmetrics.tasks import compare
 from tests.functional.detection.detection_samples import fed, images
 from tests.profiles import each_row
 from tests.report.pages import data, read, section
@@ -96,17 +97,6 @@ def test_images_are_judged_as_the_evaluator_matches_with_boxes_of_the_results(ev
     assert [each["evaluator"] for each in options] == [EVALUATORS[evaluator]]
 
 
-@pytest.mark.slow
-def test_results_of_a_function_have_a_page_too(tmp_path):
-    boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]])
-    number = torch.zeros(1, dtype=torch.int64)
-    results = evaluate_boxes(
-        Detections(boxes, torch.ones(1), number, number), GroundTruths(boxes, number, number), evaluator="voc"
-    )
-    page = read(write_report(results, tmp_path / "page.html"))
-    assert next(row["value"] for row in section(page, "numbers").rows("Numbers by Pascal VOC")) == "100.00"
-
-
 @each_row("evaluator", EVALUATORS)
 def test_a_box_in_a_picture_is_judged_by_the_evaluator(evaluator):
     judgment = Judgment(0.0, 0.5, "xyxy", average="macro", evaluator=EVALUATORS[evaluator])
@@ -125,13 +115,8 @@ def test_crowds_and_difficult_ground_truths_are_not_missed(evaluator):
     assert ("difficult" in {each.remark for each in difficult}) == (evaluator == "voc")
     if evaluator == "voc":  # both detections belong to the difficult one
         outcomes = [(each.outcome, each.score is None) for each in difficult]
-        assert outcomes == [
-            ("ignored", True),
-            ("ignored", False),
-            ("ignored", False),
-            ("missed", True),
-            ("wrong", False),
-        ]
+        ignored = [("ignored", True), ("ignored", False), ("ignored", False)]
+        assert outcomes == [*ignored, ("missed", True), ("wrong", False)]
 
 
 @pytest.mark.parametrize("whole_pixels", [True, False])
@@ -174,3 +159,25 @@ def test_the_boxes_of_voc_have_the_outcomes_that_its_results_count(whole_pixels)
         num_ignored += sum(bool(box.remark) for box in judged)
     # Crowds may be difficult, too.
     assert num_ignored == sum(int((each["difficult"] | each.get("iscrowd", 0) > 0).sum()) for each in target)
+
+
+WITHOUT_THRESHOLD = {
+    "map_75": lambda: DetectionMAP(iou_thresholds=[0.5, 0.6]),
+    "map_50": lambda: VocMAP(iou_thresholds=[0.75]),
+}
+
+
+@pytest.mark.parametrize("lacking", WITHOUT_THRESHOLD)
+@pytest.mark.slow
+def test_a_number_at_a_threshold_that_is_not_the_metrics_is_left_out(lacking, tmp_path):
+    results = fed(WITHOUT_THRESHOLD[lacking](), *images(0)).results()
+    comparison = compare(results, results, num_resamples=3, num_permutations=3)
+    page = write_report(results, tmp_path / "page.html", comparison=comparison).read_text(encoding="utf-8")
+    figure, _ = plot_comparison(comparison)
+    labels = [text.get_text() for text in figure.findobj(match=lambda each: hasattr(each, "get_text"))]
+    for each in ("map", "map_50", "map_75"):
+        title, is_there = each.replace("map", "mAP").replace("_", ""), each != lacking
+        assert (each in comparison.differences) == (each in comparison.to_dict()["measures"]) == is_there
+        assert (f"\n  {each} " in str(comparison)) == is_there
+        assert (f">{title} (%)<" in page) == is_there
+        assert (title in labels) == is_there

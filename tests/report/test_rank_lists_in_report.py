@@ -1,6 +1,7 @@
 """Single queries in a report: the hardest ones and confident mistakes, with pictures or without."""
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
@@ -52,17 +53,15 @@ def test_names_of_images_are_in_the_captions_of_pictures(report, with_lists, opt
     assert all(caption.startswith("id") for caption in captions[2:])  # labels alone
 
 
-def test_names_of_images_are_a_mapping_of_strings(report):
-    with pytest.raises(TypeError, match="`image_names` must be a mapping of labels to names; got list"):
-        report(image_names=["a.jpg"])
-    with pytest.raises(TypeError, match="`gallery_image_names` must have strings as names; got 0: 1"):
-        report(gallery_image_names={0: 1})
-
-
-def test_a_mistake_is_a_query_whose_best_candidate_is_wrong(report, with_lists):
+def test_a_mistake_is_a_query_whose_best_candidate_is_wrong_and_its_list_is_on_the_page_once_and_led_to(
+    report, with_lists
+):
     page = report(with_lists)
     assert section(page, "mistakes").all("p")[1].text == "Shown above: query 1."
     assert section(page, "hardest").one("tr", id="query-1").one("th").text == "1"
+    mistakes = section(report(with_lists, pictures=problems.picture), "mistakes")
+    assert mistakes.all("img") == mistakes.all("ul") == []
+    assert mistakes.one("a").attributes["href"] == "#query-1"
 
 
 def test_mistakes_that_are_not_among_the_hardest_queries_are_listed_without_fields(report):
@@ -88,29 +87,29 @@ def test_the_hardest_queries_are_those_that_are_not_perfect(report, ranks, sente
     ]
 
 
-def last_words(report, identities):
-    """The end of the section on mistakes, where query i is nearest to gallery item i of identity i."""
-    results = evaluate_scores(torch.eye(3)[: len(identities)], torch.tensor(identities, dtype=int), torch.arange(3))
-    return section(report(results), "mistakes").all("p")[-1].text
+RIGHT = "None: the best candidate is right wherever the gallery has a match, for"
 
 
 @pytest.mark.parametrize(
     ("identities", "text"),
     [
-        ([0, 9, 9], "None: the best candidate is right wherever the gallery has a match, for 1 of 3 queries."),
-        ([0, 1, 9], "None: the best candidate is right wherever the gallery has a match, for 2 of 3 queries."),
+        ([0, 9, 9], f"{RIGHT} 1 of 3 queries."),
+        ([0, 1, 9], f"{RIGHT} 2 of 3 queries."),
         ([0, 1, 2], "None: the best candidate of every query is right."),
         ([9, 9, 9], "None: the gallery has a match for 0 of 3 queries."),
         ([], "None: the gallery has a match for 0 of 0 queries."),
     ],
 )
 def test_without_a_mistake_the_page_says_of_how_many_queries_that_is_true(report, identities, text):
-    assert last_words(report, identities) == text
+    # Query i is nearest to gallery item i of identity i.
+    results = evaluate_scores(torch.eye(3)[: len(identities)], torch.tensor(identities, dtype=int), torch.arange(3))
+    assert section(report(results), "mistakes").all("p")[-1].text == text
 
 
-def test_only_so_many_queries_are_shown_as_are_asked_for(report, with_lists):
+def test_only_so_many_queries_are_shown_as_are_asked_for_and_a_single_one_has_no_fields(report, with_lists):
     page = report(with_lists, num_hardest=1, num_mistakes=1)
     assert [row["query"] for row in section(page, "hardest").rows(HARDEST)] == ["1"]
+    assert section(page, "hardest").all(class_="filtered") == []
 
 
 @pytest.mark.parametrize("pictures", [None, problems.picture])
@@ -126,10 +125,6 @@ def test_queries_have_fields_to_filter_and_sort_them_which_are_hidden_without_a_
     places = {name: int(each.attributes["data-column"]) for name, each in fields.items()}
     assert [each[places["identity"]] for each in facts] == ["2", "1"]
     assert [each[places["order"]].split()[0] for each in facts] == ["50.00", "83.33"]
-
-
-def test_a_single_query_has_no_fields(report, with_lists):
-    assert section(report(with_lists, num_hardest=1), "hardest").all(class_="filtered") == []
 
 
 def test_more_queries_than_ten_are_folded(report):
@@ -172,12 +167,14 @@ def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_see
     assert second.attributes["id"] == "query-0"
 
 
-def test_a_first_right_answer_behind_the_list_is_shown_behind_it(report):
-    short = problems.rank_lists().first(1)
-    page = report(problems.of_metric(rank_lists=short), pictures=problems.picture)
-    cells = section(page, "hardest").one("li", id="query-1").all("figure")
-    assert [each.attributes["class"] for each in cells] == ["query", "wrong", "right first"]
-    assert cells[-1].one("figcaption").text == "2. 0.500id\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}1"
+def test_a_first_right_answer_behind_the_list_is_shown_behind_it_and_padding_is_not(report):
+    lists = problems.rank_lists()
+    padded = replace(lists, index=torch.tensor([[0, 2, 1], [0, 2, -1], [1, 2, 0]]))
+    for shown, classes in ((lists.first(1), ["query", "wrong", "right first"]), (padded, ["query", "wrong", "right"])):
+        page = report(problems.of_metric(rank_lists=shown), pictures=problems.picture)
+        cells = section(page, "hardest").one("li", id="query-1").all("figure")
+        assert [each.attributes["class"] for each in cells] == classes
+        assert cells[-1].one("figcaption").text == "2. 0.500id\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}1"
 
 
 @pytest.mark.parametrize(
@@ -197,22 +194,6 @@ def test_a_picture_that_is_missing_has_the_reason_in_its_place(report, with_list
     assert cells[0].one("figcaption").text.startswith("query")
 
 
-def test_padding_is_not_shown(report):
-    lists = problems.rank_lists()
-    padded = replace(lists, index=torch.tensor([[0, 2, 1], [0, 2, -1], [1, 2, 0]]))
-    page = report(problems.of_metric(rank_lists=padded), pictures=problems.picture)
-    cells = section(page, "hardest").one("li", id="query-1").all("figure")
-    assert [each.attributes["class"] for each in cells] == ["query", "wrong", "right"]
-
-
-def test_a_rank_list_is_on_the_page_once_and_led_to(report, with_lists):
-    page = report(with_lists, pictures=problems.picture)
-    mistakes = section(page, "mistakes")
-    assert mistakes.all("img") == mistakes.all("ul") == []
-    assert mistakes.all("p")[1].text == "Shown above: query 1."
-    assert mistakes.one("a").attributes["href"] == "#query-1"
-
-
 def test_labels_that_are_not_known_are_left_out(report):
     lists = replace(problems.rank_lists(), query_identities=None, query_cameras=None, identities=None, cameras=None)
     lists = replace(lists, first_positive_camera=None)
@@ -225,24 +206,12 @@ def test_labels_that_are_not_known_are_left_out(report):
     assert [*plain][:2] == ["query", "average precision (%)"]
 
 
-def test_results_that_can_make_rank_lists_are_asked_for_ten_candidates(report, monkeypatch):
-    asked = []
-
-    def nearest(_, k):
-        asked.append(k)
-        return problems.rank_lists()
-
+def test_results_that_can_make_rank_lists_are_asked_for_ten_candidates_and_say_why_they_cannot(report, monkeypatch):
+    nearest = mock.Mock(side_effect=[problems.rank_lists(), ValueError("`scores` must <fit>.")])
     monkeypatch.setattr(RetrievalResults, "nearest", nearest)
     rows = section(report(), "hardest").rows(HARDEST)
-    assert asked == [10]
+    assert nearest.mock_calls == [mock.call(10)]
     assert rows[0]["first 3 candidates"] == "2 wrong, right at 2"
-
-
-def test_why_rank_lists_cannot_be_made_is_said(report, monkeypatch):
-    def nearest(*_):
-        raise ValueError("`scores` must <fit>.")
-
-    monkeypatch.setattr(RetrievalResults, "nearest", nearest)
     assert "Not shown: `scores` must <fit>." in section(report(), "mistakes").text
 
 

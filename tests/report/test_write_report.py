@@ -127,79 +127,53 @@ def test_a_page_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
     assert [*tmp_path.iterdir()] == [path]
 
 
-OF_OTHERS = [
-    *(("detection", name) for name in ("gallery_pictures", "num_hardest", "num_mistakes", "generator")),
-    ("detection", "identity_names"),
-    *(("retrieval", name) for name in ("num_worst", "detections", "ground_truths", "box_format", "class_names")),
-]
+OPTIONS_OF = {
+    "retrieval": ("gallery_pictures", "num_hardest", "num_mistakes", "generator", "identity_names"),
+    "detection": ("num_worst", "detections", "ground_truths", "box_format", "class_names"),
+}
 
 
-@pytest.mark.parametrize(("kind", "name"), OF_OTHERS)
-def test_an_option_of_the_other_kind_is_refused(kind, name, tmp_path):
-    value = {1: "one"} if name.endswith("_names") else []
-    message = rf"^`{name}` must be left out for results of a {kind}; got {type(value).__name__}\.$"
-    with pytest.raises(ValueError, match=message):
-        write_report(KINDS[kind][0](), tmp_path / "r.html", **{name: value})
+@pytest.mark.parametrize(("kind", "other"), [("retrieval", "detection"), ("detection", "retrieval")])
+def test_an_option_of_the_other_kind_is_refused(kind, other, tmp_path):
+    for name in OPTIONS_OF[other]:
+        value = {1: "one"} if name.endswith("_names") else []
+        message = rf"^`{name}` must be left out for results of a {kind}; got {type(value).__name__}\.$"
+        with pytest.raises(ValueError, match=message):
+            write_report(KINDS[kind][0](), tmp_path / "r.html", **{name: value})
+
+
+NO_RESULTS = (
+    "`results` must be those of an evaluation, such as `evaluate` or `evaluate_boxes`, or of a metric's `results()`;"
+    " got dict."
+)
+ONE_SIDE = (
+    "`pictures`, `detections` and `ground_truths` must be given together, or `pictures` alone for"
+    " `results(boxes=True)`; got `pictures`, `detections` alone."
+)
+GALLERY = "`gallery_pictures` must come with `pictures`, those of the queries; got None for them."
+NO_MAPPING = "must be a mapping of labels to names; got list."
+PICTURES = "`pictures` must be a function of a number or be indexed by it; got int."
+FORMAT = "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'."
 
 
 @pytest.mark.parametrize(
     ("results", "options", "error", "message"),
     [
-        (
-            dict,
-            {},
-            TypeError,
-            (
-                "`results` must be those of an evaluation, such as `evaluate` or `evaluate_boxes`, or of a metric's"
-                " `results()`; got dict."
-            ),
-        ),
+        (dict, {}, TypeError, NO_RESULTS),
         (problems.retrieval, {"num_hardest": 0}, ValueError, "`num_hardest` must be at least 1; got 0."),
         (problems.retrieval, {"num_mistakes": 1.5}, TypeError, "`num_mistakes` must be an int; got float."),
         (problems.retrieval, {"comparison": 1}, TypeError, "`comparison` must be one of Comparison or None; got int."),
         (problems.retrieval, {"generator": 1}, TypeError, "`generator` must be one of Generator or None; got int."),
-        (
-            problems.retrieval,
-            {"identity_names": ["a"]},
-            TypeError,
-            "`identity_names` must be a mapping of labels to names; got list.",
-        ),
-        (
-            problems.retrieval,
-            {"identity_names": {1: None}},
-            TypeError,
-            "`identity_names` must have strings as names; got 1: None.",
-        ),
-        (
-            problems.retrieval,
-            {"pictures": 3},
-            TypeError,
-            "`pictures` must be a function of a number or be indexed by it; got int.",
-        ),
+        (problems.retrieval, {"identity_names": ["a"]}, TypeError, f"`identity_names` {NO_MAPPING}"),
+        (problems.retrieval, {"image_names": ["a"]}, TypeError, f"`image_names` {NO_MAPPING}"),
+        (problems.retrieval, {"gallery_image_names": ["a"]}, TypeError, f"`gallery_image_names` {NO_MAPPING}"),
+        (problems.retrieval, {"pictures": 3}, TypeError, PICTURES),
         (problems.retrieval, {"title": 1}, TypeError, "`title` must be one of str or None; got int."),
         (problems.coco, {"class_names": {1: 2}}, TypeError, "`class_names` must have strings as names; got 1: 2."),
         (problems.detection, {"num_worst": 0}, ValueError, "`num_worst` must be at least 1; got 0."),
-        (
-            problems.detection,
-            {"box_format": "yxyx"},
-            ValueError,
-            "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'.",
-        ),
-        (
-            problems.detection,
-            {"pictures": [], "detections": []},
-            ValueError,
-            (
-                "`pictures`, `detections` and `ground_truths` must be given together, or `pictures` alone for"
-                " `results(boxes=True)`; got `pictures`, `detections` alone."
-            ),
-        ),
-        (
-            problems.retrieval,
-            {"gallery_pictures": problems.picture},
-            ValueError,
-            "`gallery_pictures` must come with `pictures`, those of the queries; got None for them.",
-        ),
+        (problems.detection, {"box_format": "yxyx"}, ValueError, FORMAT),
+        (problems.detection, {"pictures": [], "detections": []}, ValueError, ONE_SIDE),
+        (problems.retrieval, {"gallery_pictures": problems.picture}, ValueError, GALLERY),
     ],
 )
 def test_a_wrong_value_has_a_message(results, options, error, message, tmp_path):
