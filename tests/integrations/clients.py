@@ -36,20 +36,20 @@ def decoded(event, path) -> np.ndarray:
 
 
 class Calls:
-    """What clients were given: the name, the image and the step of each call."""
+    """A logger, its client in one: the name, the image and the step of each call."""
 
     def __init__(self):
         self.calls = []
+
+    @property
+    def experiment(self):
+        return self
 
 
 class WandbLogger(Calls):
     """That of Lightning 2.6 with a run of wandb 0.31."""
 
     _prefix = ""
-
-    @property
-    def experiment(self):
-        return self
 
     def log(self, data, step=None, commit=None):
         step = data.pop("trainer/global_step")
@@ -58,10 +58,6 @@ class WandbLogger(Calls):
 
 class SwanLabLogger(Calls):
     """That of swanlab 0.10 with its run."""
-
-    @property
-    def experiment(self):
-        return self
 
     def log(self, data, step=None):
         self.calls += [(key, image.data, step) for key, image in data.items()]
@@ -73,10 +69,6 @@ class TrackioLogger(SwanLabLogger):
 
 class DVCLiveLogger(Calls):
     """That of dvclive 3.49."""
-
-    @property
-    def experiment(self):
-        return self
 
     def log_image(self, name, val):
         key, _, step = name.removesuffix(".png").rpartition("/")
@@ -103,10 +95,6 @@ class MLFlowLogger(Calls):
 
     run_id = "a run"
 
-    @property
-    def experiment(self):
-        return self
-
     def log_image(  # noqa: PLR0917 - theirs
         self, run_id, image, artifact_file=None, key=None, step=None, timestamp=None, synchronous=None
     ):
@@ -116,10 +104,6 @@ class MLFlowLogger(Calls):
 
 class CometLogger(Calls):
     """That of Lightning 2.6 with an experiment of comet_ml 3.58."""
-
-    @property
-    def experiment(self):
-        return self
 
     def log_image(  # noqa: PLR0917 - theirs
         self,
@@ -151,13 +135,5 @@ class LitLogger(Calls):
         self.calls.append(("val/nearest", value.data, step))
 
 
-CLIENTS = (
-    WandbLogger,
-    MLFlowLogger,
-    CometLogger,
-    LitLogger,
-    SwanLabLogger,
-    TrackioLogger,
-    DVCLiveLogger,
-    ClearMLLogger,
-)
+CLIENTS = (WandbLogger, MLFlowLogger, CometLogger, LitLogger)
+CLIENTS += (SwanLabLogger, TrackioLogger, DVCLiveLogger, ClearMLLogger)

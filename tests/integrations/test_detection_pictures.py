@@ -1,11 +1,9 @@
 """The pictures of detectors that the callback logs: curves, errors and the worst images, by every evaluator."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
-from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.integrations import EvaluationPictures, drawings
 from reid_torchmetrics.plot import figures
@@ -20,16 +18,11 @@ from tests.integrations.pictured_module import (
     pixels,
     trainer,
 )
+from tests.report.test_evaluators_in_reports import METRICS
 
 pytestmark = pytest.mark.usefixtures("quiet_folder", "blank_figures")
 
-OF_DETECTION = (
-    "confidence",
-    "confusion_matrix",
-    "kinds_of_errors",
-    "precision_recall",
-    "worst_images",
-)
+OF_DETECTION = ("confidence", "confusion_matrix", "kinds_of_errors", "precision_recall", "worst_images")
 
 
 @pytest.mark.slow
@@ -71,22 +64,13 @@ def test_images_with_names_are_asked_for_by_them(monkeypatch):
     assert [len(each["boxes"]) for each in found] == [0, 1]
 
 
-EVALUATOR_METRICS = {
-    "coco": DetectionMAP,
-    "lvis": LvisMAP,
-    "lvis_fixed": partial(LvisMAP, fixed=True),
-    "voc": VocMAP,
-    **{name: partial(YoloMAP, matching=name) for name in ("ultralytics", "scaled_yolov4", "yolov4")},
-}
-
-
 @pytest.mark.parametrize("evaluator", EVALUATORS)
 @pytest.mark.slow
 def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
     seen, draw = [], drawings.plot.draw_box_grid
     monkeypatch.setattr(drawings.plot, "draw_box_grid", lambda *a, **k: seen.append(k["evaluator"]) or draw(*a, **k))
     module = DetectingModule()
-    module.val_boxes = EVALUATOR_METRICS[evaluator](metric="map")
+    module.val_boxes = METRICS[evaluator](metric="map")
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))
     trainer(callback, False).validate(module, loader(), verbose=False)
     names = ["confidence", "confusion_matrix", "precision_recall", "worst_images"]

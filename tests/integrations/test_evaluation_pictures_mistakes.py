@@ -94,24 +94,20 @@ def test_candidates_that_cannot_be_listed_are_said_by_the_process_that_draws(mon
     assert files() == named(tags("val"), 1, 3)
 
 
-@pytest.mark.parametrize("stage", ["val", "test"])
-def test_a_metric_without_samples_is_said_once_with_what_to_do(stage):
+@pytest.mark.parametrize(("call", "hook"), [("validate", "validation"), ("test", "test")])
+def test_a_metric_without_samples_is_said_once_with_what_to_do(call, hook):
     class Early(PicturedModule):
         def __init__(self):
             super().__init__()
             self.unused = ReIDMeanAP()
 
     run = trainer(EvaluationPictures("unused"), False)
-    call, step, hook = {
-        "val": (run.validate, "validation_step", "validation"),
-        "test": (run.test, "test_step", "test"),
-    }[stage]
     message = (
         "No picture of `unused` was logged, because it has no samples when callbacks are called at the end of the"
-        f" {hook} epoch: update it in `{step}`, and do not reset it before `on_{hook}_epoch_end` of the module."
+        f" {hook} epoch: update it in `{hook}_step`, and do not reset it before `on_{hook}_epoch_end` of the module."
     )
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$") as said:
-        _ = [call(Early(), loader(), verbose=False) for _ in range(2)]
+        _ = [getattr(run, call)(Early(), loader(), verbose=False) for _ in range(2)]
     assert len(ours(said)) == 1
     assert [*Path().rglob("*.png")] == []
 
@@ -119,78 +115,46 @@ def test_a_metric_without_samples_is_said_once_with_what_to_do(stage):
 # Mistakes
 
 
+NAMES = "must hold at least one name and none twice"
 BAD = [
-    (lambda: EvaluationPictures(3), TypeError, "`metrics` must be a str or a list of them; got int."),
-    (lambda: EvaluationPictures([3]), TypeError, "`metrics` must hold names of attributes only; got 3."),
-    (lambda: EvaluationPictures([]), ValueError, "`metrics` must hold at least one name and none twice; got []."),
-    (lambda: EvaluationPictures(""), ValueError, "`metrics` must hold at least one name and none twice; got ''."),
-    (
-        lambda: EvaluationPictures(["a", "a"]),
-        ValueError,
-        "`metrics` must hold at least one name and none twice; got ['a', 'a'].",
-    ),
-    (lambda: EvaluationPictures(test_metrics=3), TypeError, "`test_metrics` must be a str or a list of them; got int."),
-    (
-        lambda: EvaluationPictures(pictures=3),
-        TypeError,
-        "`pictures` must be a function of a number or be indexed by it; got int.",
-    ),
-    (
-        lambda: EvaluationPictures(gallery_pictures=[]),
-        ValueError,
-        "`pictures` must be given with `gallery_pictures`; got None.",
-    ),
-    (lambda: EvaluationPictures(mean=0.5), ValueError, "`mean` and `std` must be given together; got `mean` alone."),
-    (lambda: EvaluationPictures(mean="a", std=[1]), TypeError, "`mean` must be a number; got str."),
-    (
-        lambda: EvaluationPictures(identity_names=["a"]),
-        TypeError,
-        "`identity_names` must be a mapping of labels to names; got list.",
-    ),
-    (
-        lambda: EvaluationPictures(identity_names={0: 1}),
-        TypeError,
-        "`identity_names` must have strings as names; got 0: 1.",
-    ),
-    *[
-        (lambda option=option: EvaluationPictures(**{option: 0}), ValueError, f"`{option}` must be at least 1; got 0.")
+    ({"metrics": 3}, TypeError, "`metrics` must be a str or a list of them; got int."),
+    ({"metrics": [3]}, TypeError, "`metrics` must hold names of attributes only; got 3."),
+    ({"metrics": []}, ValueError, f"`metrics` {NAMES}; got []."),
+    ({"metrics": ""}, ValueError, f"`metrics` {NAMES}; got ''."),
+    ({"metrics": ["a", "a"]}, ValueError, f"`metrics` {NAMES}; got ['a', 'a']."),
+    ({"test_metrics": 3}, TypeError, "`test_metrics` must be a str or a list of them; got int."),
+    ({"pictures": 3}, TypeError, "`pictures` must be a function of a number or be indexed by it; got int."),
+    ({"gallery_pictures": []}, ValueError, "`pictures` must be given with `gallery_pictures`; got None."),
+    ({"mean": 0.5}, ValueError, "`mean` and `std` must be given together; got `mean` alone."),
+    ({"mean": "a", "std": [1]}, TypeError, "`mean` must be a number; got str."),
+    ({"identity_names": ["a"]}, TypeError, "`identity_names` must be a mapping of labels to names; got list."),
+    *(
+        ({option: 0}, ValueError, f"`{option}` must be at least 1; got 0.")
         for option in ("num_queries", "k", "num_images", "every_n_epochs")
-    ],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("make", "kind", "message"), BAD, ids=[message for _, _, message in BAD])
-def test_a_bad_argument_is_refused(make, kind, message):
+@pytest.mark.parametrize(("options", "kind", "message"), BAD)
+def test_a_bad_argument_is_refused(options, kind, message):
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
-        make()
+        EvaluationPictures(**options)
+
+
+NO_ATTRIBUTE = "name an attribute of PicturedModule, whose metrics are 'val_metrics', 'val_map', 'other'; got 'x'"
+NO_METRIC = "name a metric of embeddings or of boxes, or a collection of some; got 'same', a Identity"
 
 
 @pytest.mark.parametrize("hook", ["fit", "validate", "test"])
 @pytest.mark.parametrize(
-    ("attribute", "kind", "came"),
-    [
-        (
-            "x",
-            ValueError,
-            "` must name an attribute of PicturedModule, whose metrics are 'val_metrics', 'val_map', 'other'; got 'x'.",
-        ),
-        (
-            "same",
-            TypeError,
-            "` must name a metric of embeddings or of boxes, or a collection of some; got 'same', a Identity.",
-        ),
-    ],
+    ("attribute", "kind", "rule"), [("x", ValueError, NO_ATTRIBUTE), ("same", TypeError, NO_METRIC)]
 )
-def test_an_attribute_that_is_no_metric_is_an_error_before_the_run_begins(hook, attribute, kind, came):
+def test_an_attribute_that_is_no_metric_is_an_error_before_the_run_begins(hook, attribute, kind, rule):
     argument = "test_metrics" if hook == "test" else "metrics"
     run = trainer(EvaluationPictures(**{argument: attribute}), False, num_sanity_val_steps=0)
-    calls = {
-        "fit": lambda: run.fit(PicturedModule(), loader(), loader()),
-        "validate": lambda: run.validate(PicturedModule(), loader(), verbose=False),
-        "test": lambda: run.test(PicturedModule(), loader(), verbose=False),
-    }
-    with pytest.raises(kind, match=f"^`{argument}{re.escape(came)}$"):
-        calls[hook]()
+    loaders = [loader()] * (2 if hook == "fit" else 1)
+    with pytest.raises(kind, match=f"^`{argument}` must {re.escape(rule)}\\.$"):
+        getattr(run, hook)(PicturedModule(), *loaders)
     assert run.global_step == 0
 
 

@@ -296,12 +296,9 @@ def test_a_transparent_figure_is_drawn_on_white():
 
 # Errors
 
+KINDS = "`picture` must be a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor; got list."
 BAD = [
-    (
-        ("a", [[0]], 1),
-        TypeError,
-        "`picture` must be a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor; got list.",
-    ),
+    (("a", [[0]], 1), TypeError, KINDS),
     (("a", PIXELS / 255, 1), TypeError, "`picture` must have the dtype uint8; got float64."),
     (("a", torch.zeros(2, 2, 3), 1), TypeError, "`picture` must have the dtype uint8; got torch.float32."),
     (("a", PIXELS[..., 0], 1), ValueError, "`picture` must have shape [H, W, 3]; got [5, 7]."),
@@ -334,12 +331,14 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 loggers = pytest.importorskip("lightning.pytorch.loggers")
 
 
-def test_a_logger_that_takes_no_pictures_finds_a_file_in_its_folder(tmp_path):
+def test_a_logger_that_takes_no_pictures_finds_a_file_in_its_folder_or_in_the_current_directory(tmp_path):
     logger = loggers.CSVLogger(tmp_path / "logs", name="run", version=3)
     log_picture(logger, "val/nearest", PIXELS, STEP, default_root_dir=tmp_path / "elsewhere")
     (path,) = tmp_path.rglob("*.png")
     assert path.relative_to(tmp_path).as_posix() == "logs/run/version_3/pictures/val/nearest_step_000012.png"
     assert pixels_in(path).tolist() == PIXELS.tolist()
+    log_picture(None, "cmc", new_figure(), 0)
+    assert pixels_in(tmp_path / "pictures" / "cmc_step_000000.png").shape == (200, 300, 3)
 
 
 @pytest.mark.parametrize(
@@ -356,11 +355,6 @@ def test_a_logger_that_takes_no_pictures_finds_a_file_in_its_folder(tmp_path):
 def test_the_folder_is_the_first_that_there_is(logger, folder):
     log_picture(logger, "nearest", PIXELS, STEP, default_root_dir="default")
     assert [path.as_posix() for path in Path().rglob("*.png")] == [f"{folder}/pictures/nearest_step_000012.png"]
-
-
-def test_without_a_logger_the_file_is_in_the_current_directory(tmp_path):
-    log_picture(None, "cmc", new_figure(), 0)
-    assert pixels_in(tmp_path / "pictures" / "cmc_step_000000.png").shape == (200, 300, 3)
 
 
 def test_a_folder_may_be_in_an_object_store():
