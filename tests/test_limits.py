@@ -45,7 +45,7 @@ TESTS = {
     "`junk_pairs`, `self_index` and `multi_query`": ["test_metrics_do_not_take_what_functions_take"],
     "Masks": ["test_masks_are_not_kept"],
     "Names as `image_id`": ["test_every_process_sorts_the_names_of_all"],
-    "Names as identities, cameras and other labels": ["test_update_and_compute_hash_each_name"],
+    "Names as identities, cameras and other labels": ["test_update_hashes_each_name"],
 }
 
 
@@ -165,9 +165,9 @@ def test_every_process_sorts_the_names_of_all():
     assert [sorted(call.args[0]) for call in numbered.mock_calls] == [["a", "b"]] * 2
 
 
-def test_update_and_compute_hash_each_name():
+def test_update_hashes_each_name():
     metric = ReIDMeanAP()
     with mock.patch.object(label_names, "hash_names_once", wraps=label_names.hash_names_once) as hashed:
         metric.update(torch.eye(4), ["a", "b", "a", "b"])
         metric.compute()
-    assert [call.args[0] for call in hashed.mock_calls[:2]] == [["a", "b"]] * 2
+    assert [call.args[0] for call in hashed.mock_calls].count(["a", "b"]) == 1

@@ -96,7 +96,7 @@ def _merge_names(query_set: SampleSet, gallery_set: SampleSet, rules: Mapping[st
     names = hash_names(query_set.labels(slice(None)), rules).names
     gallery_names = hash_names(gallery_set.labels(slice(None)), rules).names
     for label, table in gallery_names.items():
-        names.add(label, {name: number for number, name in table.items()})
+        names.add(label, table.values(), table)
     return names
 
 

@@ -149,6 +149,18 @@ def test_names_with_one_hash_are_refused(monkeypatch):
         metric.compute()
 
 
+def test_names_in_the_state_of_an_earlier_version_are_hashed():
+    metric = fed(ReIDMeanAP())
+    expected = metric.results()
+    without_hashes = []
+    for encoded in metric.label_names:
+        lines = bytes(encoded.tolist()).splitlines()
+        without_hashes.append(b"".join(line.partition(b"\t")[0] + b"\n" for line in lines))
+    again = fed(ReIDMeanAP())
+    again.label_names = [torch.frombuffer(bytearray(line), dtype=torch.uint8) for line in without_hashes]
+    assert again.results().label_names == expected.label_names
+
+
 def test_a_sample_without_an_identity_is_junk_where_it_may_be():
     places = [2, 11, 12, 20]
     for value in (None, "", float("nan"), pd.NA):

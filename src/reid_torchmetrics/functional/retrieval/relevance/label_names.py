@@ -13,10 +13,11 @@ missing for all samples fits names as well as integers.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,6 +36,7 @@ RULES_BY_LABEL = {"junk_identities": "identities", "camera_map": "cameras", "sea
 """the options that list labels"""
 _NUM_HASHED_BYTES = 8
 _END = b"\n"  # of an encoded vocabulary
+_HASHES_FOLLOW = b"\t"  # behind the names of an encoded vocabulary
 
 
 def hash_names_once(names: Sequence[str]) -> dict[str, int]:
@@ -73,29 +75,34 @@ class Vocabulary(dict[str, Mapping[int, str]]):
             names = side.tolist()
             distinct = [name for name in dict.fromkeys(names) if name not in (JUNK_NAME, "")]
             hash_of = hash_names_once(distinct)
-            self.add(label, hash_of)
-            hash_of |= {JUNK_NAME: JUNK, "": MISSING}
-            hashes.append(np.fromiter(map(hash_of.__getitem__, names), dtype=np.int64, count=len(names)))
+            self.add(label, hash_of, hash_of.values())
+            numbers: Iterable[int] = hash_of.values()
+            if len(hash_of) < len(names):  # else each sample has a name of its own
+                hash_of |= {JUNK_NAME: JUNK, "": MISSING}
+                numbers = map(hash_of.__getitem__, names)
+            hashes.append(np.fromiter(numbers, dtype=np.int64, count=len(names)))
         return hashes
 
-    def add(self, label: str, hash_of: Mapping[str, int]) -> None:
-        """Add names of a label and their hashes.
+    def add(self, label: str, names: Collection[str], hashes: Collection[int]) -> None:
+        """Add names of a label, each once, and their hashes.
 
         Raises:
             ValueError: two names have one hash.
         """
-        known = self.get(label, {JUNK: JUNK_NAME})
-        merged = {**known, **{number: name for name, number in hash_of.items()}}
-        if len(merged) < len(hash_of.keys() | known.values()):
-            name_of = {**known}
-            for name in sorted(hash_of):
-                first = name_of.setdefault(hash_of[name], name)
+        known = self.get(label, {})
+        added = {JUNK: JUNK_NAME}
+        added.update(zip(hashes, names, strict=True))
+        repeated = known.keys() & added.keys()
+        if len(added) <= len(names) or any(known[number] != added[number] for number in repeated):
+            name_of = dict(known)
+            for name, number in sorted(zip(names, hashes, strict=True)):
+                first = name_of.setdefault(number, name)
                 if first != name:
                     raise ValueError(
                         f"`{label}` must have names with different hashes; got {first!r} and {name!r}, so rename one of"
                         " them."
                     )
-        self[label] = merged
+        self[label] = {**known, **added} if known else added
 
     def for_results(self) -> Vocabulary:
         """Return the names in order, "-1" first, without those of labels that users name."""
@@ -136,14 +143,19 @@ class Vocabulary(dict[str, Mapping[int, str]]):
         return numbers
 
     def to_tensor(self) -> Tensor:
-        """Encode the names as bytes, for states and messages; several encoded vocabularies may be joined.
+        """Encode names and hashes as bytes, for states and messages; several encoded vocabularies may be joined.
 
-        Numbers are left out, as they are hashes, and "-1", which each label has.
+        "-1", which each label has, is left out.
         """
-        names_by_label = {}
+        if not self:
+            return torch.empty(0, dtype=torch.uint8, device="cpu")
+        names_by_label: dict[str, list[str]] = {}
+        hashes: list[int] = []
         for label, names in self.items():
             names_by_label[label] = [name for name in names.values() if name != JUNK_NAME]
-        encoded = json.dumps(names_by_label).encode() + _END if self else b""
+            hashes += [number for number in names if number != JUNK]
+        encoded_hashes = base64.b64encode(np.array(hashes, dtype="<i8").tobytes())
+        encoded = json.dumps(names_by_label).encode() + _HASHES_FOLLOW + encoded_hashes + _END
         return torch.from_numpy(np.frombuffer(encoded, dtype=np.uint8).copy())
 
     @classmethod
@@ -154,8 +166,14 @@ class Vocabulary(dict[str, Mapping[int, str]]):
             ValueError: two names have one hash.
         """
         vocabulary = cls()
-        for label, names in _decode(encoded).items():
-            vocabulary.add(label, hash_names_once(names))
+        for names_by_label, encoded_hashes in _decode(encoded):
+            hashes = np.frombuffer(base64.b64decode(encoded_hashes), dtype="<i8").tolist()
+            for label, names in names_by_label.items():
+                if encoded_hashes:
+                    hashes_of_label, hashes = hashes[: len(names)], hashes[len(names) :]
+                else:  # a state of an earlier version
+                    hashes_of_label = list(hash_names_once(names).values())
+                vocabulary.add(label, names, hashes_of_label)
         return vocabulary
 
     def gather(self, world: World) -> Vocabulary:
@@ -179,16 +197,17 @@ class Vocabulary(dict[str, Mapping[int, str]]):
 
 def labels_with_names(encoded: Tensor) -> Collection[str]:
     """Return the labels in a result of `Vocabulary.to_tensor`."""
-    return _decode(encoded).keys()
+    labels: dict[str, None] = {}  # a set would change the order
+    for names_by_label, _ in _decode(encoded):
+        labels.update(dict.fromkeys(names_by_label))
+    return labels
 
 
-def _decode(encoded: Tensor) -> dict[str, list[str]]:
-    """Return the distinct names of each label, in the order in which they were encoded."""
-    names_by_label: dict[str, dict[str, None]] = {}  # dicts, as sets would change the order
+def _decode(encoded: Tensor) -> Iterator[tuple[dict[str, list[str]], bytes]]:
+    """Yield the names of each label, and their hashes one after the other, for each vocabulary that was encoded."""
     for line in encoded.cpu().numpy().tobytes().split(_END)[:-1]:
-        for label, names in json.loads(line).items():
-            names_by_label.setdefault(label, {}).update(dict.fromkeys(names))
-    return {label: list(names) for label, names in names_by_label.items()}
+        names_by_label, _, encoded_hashes = line.partition(_HASHES_FOLLOW)
+        yield json.loads(names_by_label), encoded_hashes
 
 
 def listed_values(rules: Mapping[str, Any], option: str) -> list[Any]:
