@@ -60,7 +60,6 @@ PATHS = {
     "bins_of_row": "functional.retrieval.ranking.counting._BINS",
     "few_on_device": "functional.retrieval.ranking.counting._FEW_ON_DEVICE",
     "few_values": "functional.retrieval.ranking.counting._FEW_VALUES",
-    "many_thresholds": "functional.retrieval.ranking.counting._MANY_THRESHOLDS",
     "looked_up_scores": "functional.retrieval.ranking.counting._SCORES",
     "serial_sort": "functional.retrieval.ranking.counting._SERIAL_SORT",
     "wide_rows": "functional.retrieval.ranking.counting._WIDE",

@@ -84,10 +84,10 @@ def test_the_example_of_the_page():
     }
     for ties, (rank, grade) in expected.items():
         ranked = rank_whole_scores(scores, Levels(1, 3), grades, None, TIE_POLICIES[ties])
-        assert (ranked.num_positives.tolist(), ranked.rank.tolist(), ranked.grade.tolist()) == ([3], rank, grade)
-    ranked = rank_whole_scores(scores, Levels(1, 3), grades, None, TIE_POLICIES["expected"])
+        assert [values.tolist() for values in ranked[:3]] == [[3], rank, grade]
+    _, _, _, *groups = rank_whole_scores(scores, Levels(1, 3), grades, None, TIE_POLICIES["expected"])
     # Groups: of score 3 one positive and one negative, of 2 one positive, of 1 one of each.
-    assert [values.tolist() for values in ranked.groups] == [[3], [1, 1, 1], [1, 0, 1]]
+    assert [values.tolist() for values in groups] == [[3], [1, 1, 1], [1, 0, 1]]
 
 
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan, 0.5, 4e4])

@@ -26,18 +26,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.ranking import (
-    RANKINGS_AT_ONCE,
-    CountedGroups,
-    GalleryPart,
-    RankedPositives,
-    RankTable,
-    TiePolicy,
-)
+from reid_torchmetrics.functional.retrieval.ranking import RANKINGS_AT_ONCE, GalleryPart, RankTable, TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 
 Array: TypeAlias = NDArray[Any]
 
+_SAMPLE_SIZE = 64  # scores that are read to know whether all may be whole numbers
 _SCORES_AT_A_TIME = 1 << 19  # scores of a part, which stay in the cache
 _LARGEST = np.iinfo(np.int16).max
 _MOST_BINS = 4  # for each item of a row: with more, a histogram takes longer than a sort
@@ -100,8 +94,8 @@ def rank_whole_scores(
     grades: Integer[Tensor, "queries gallery"],
     junk: Bool[Tensor, "queries gallery"] | None,
     ties: TiePolicy,
-) -> RankedPositives:
-    """Rank the positives, items with a grade above 0, among the candidates.
+) -> list[Tensor]:
+    """Return the number of positives of each row, items with a grade above 0, their ranks and grades, and their groups.
 
     Args:
         scores: whole numbers, on the CPU.
@@ -129,13 +123,11 @@ def rank_whole_scores(
         return _rank_by_histogram(level, levels.number, grade_numbers[rows], most, ties)
 
     results = workers.share(rank, _parts(values.shape))
-    fields = [torch.from_numpy(np.concatenate(parts)) for parts in zip(*results, strict=True)]
-    num_positives, ranks, sorted_grades, *groups = fields
-    return RankedPositives(num_positives, ranks, sorted_grades, CountedGroups(*groups) if groups else None)
+    return [torch.from_numpy(np.concatenate(parts)) for parts in zip(*results, strict=True)]
 
 
 def _rank_by_histogram(level: Array, num_levels: int, grades: Array, most: int, ties: TiePolicy) -> list[Array]:
-    """Return the number of positives of each row, their ranks and grades, and the fields of `CountedGroups`."""
+    """Return the number of positives of each row, their ranks and grades, and their groups, as in `TiedGroups`."""
     num_rows = len(level)
     num_grades = most + 1
     num_bins = (num_levels + 1) * num_grades  # the last level is that of junk
@@ -179,6 +171,9 @@ def _rank_in_order(level: Array, num_levels: int, grades: Array) -> list[Array]:
 
 def rank_tile(part: GalleryPart, scores: Float[Tensor, "queries gallery"], rows: slice, table: RankTable) -> bool:
     """Rank the positives of some queries at once; False unless their scores are small whole numbers."""
+    sample = scores.view(-1)[:: max(1, scores.numel() // _SAMPLE_SIZE)]
+    if not bool((sample == sample.round()).all()):  # nearly always
+        return False
     relevance = part.relevance
     levels = find_levels(scores, _num_grades(relevance))
     if levels is None:
@@ -187,9 +182,9 @@ def rank_tile(part: GalleryPart, scores: Float[Tensor, "queries gallery"], rows:
     for block in segments.ranges(len(scores), max(1, _SCORES_WITH_GRADES // width)):
         queries = slice(rows.start + block.start, rows.start + block.stop)
         grades, junk = _graded_rows(relevance, queries)
-        ranked = rank_whole_scores(scores[block], levels, grades, junk, part.ties)
+        num_positives, rank, sorted_grades, *groups = rank_whole_scores(scores[block], levels, grades, junk, part.ties)
         table.num_candidates[queries] = width - (0 if junk is None else junk.sum(1))
-        table.append(queries, ranked)
+        table.append(queries, num_positives, rank, sorted_grades, groups)
     return True
 
 

@@ -1,7 +1,6 @@
 """The ranks of positives: equal to the slow reference, and unchanged by everything that must not matter."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -76,21 +75,6 @@ def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_
     with taking(wide_rows=1, few_values=2, serial_sort=1):
         found = as_lists(ranks_of(problem, max_bytes=max_bytes))
     assert found == as_lists(ranks_of(problem))
-
-
-@examples(50)
-@given(
-    problems(ties=ALL_TIES),
-    st.sampled_from([TINY, 10**6]),
-    st.sampled_from([0, math.inf, -math.inf]),
-    st.sampled_from([torch.float32, torch.float64]),
-)
-def test_looking_up_thresholds_row_by_row_changes_nothing(problem, max_bytes, for_ones, dtype):
-    problem = replace(problem, scores=problem.scores.masked_fill(problem.scores == 1, for_ones).to(dtype))
-    with taking(many_thresholds=0, serial_sort=1):
-        found = as_lists(ranks_of(problem, max_bytes=max_bytes))
-    with taking(many_thresholds=10**6):
-        assert found == as_lists(ranks_of(problem))
 
 
 @examples(20)

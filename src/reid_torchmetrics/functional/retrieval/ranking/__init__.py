@@ -5,10 +5,8 @@ from .counting import Positives, are_above, count_true, negatives_above, places_
 from .nearest import Nearest, nearest
 from .positive_ranks import (
     UNRETRIEVED,
-    CountedGroups,
     Judgments,
     PositiveRanks,
-    RankedPositives,
     RankTable,
     TiedGroups,
     block_of,

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,12 +31,10 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.retrieval.scores import Scores
 
 from .top_k import keys_of_scores, rising_keys
 
 _SERIAL_SORT = 1 << 18  # values; with fewer, handing out parts costs more than sorting
-_LONG_ROW = 1024  # columns; with more, counting row by row takes less time than counting all rows at once
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
 
 # Picking the values above a floor before sorting.
@@ -52,12 +50,10 @@ _COST_OF_SORTING = 5.0
 _CALLS_OF_A_ROW = 3000
 _CALLS_OF_A_THRESHOLD = 1600
 
-_MANY_THRESHOLDS = 64  # per query; with more, NumPy looks them up in less time than torch
-
 # Looking up scores in bins on other devices.
 _SCORES = 1 << 24  # scores at a time: every time costs the launches of ten kernels
 _BINS = 4096  # most bins of a query, which has at most a fourth as many bins as scores
-_BYTES_PER_BIN = 4
+BYTES_PER_BIN = 4
 _MOST_BINS = torch.iinfo(torch.int32).max
 _MOST_INT16 = torch.iinfo(torch.int16).max
 
@@ -101,14 +97,6 @@ class Negatives(NamedTuple):
         )
 
 
-def bytes_of_counting(scores: Scores, *, by_place: bool) -> int:
-    """Return the bytes that counting takes for each score, besides the score."""
-    # `by_place` needs a mask of the removed items; the CPU also needs a copy to sort, and other devices need bins.
-    if scores.device.type == "cpu":
-        return scores.dtype.itemsize + 1 if by_place else 0
-    return _BYTES_PER_BIN + by_place
-
-
 def count_negatives(
     negatives: Negatives, positives: Positives, *, or_tied: Sequence[bool]
 ) -> Int[Tensor, "counts queries padded"]:
@@ -123,7 +111,11 @@ def count_negatives(
     thresholds = positives.scores
     if not scores.is_cpu:
         return _count_on_device(negatives, positives, or_tied=or_tied)
-    cost_of_comparing = _cost_of_comparing(scores, thresholds, len(or_tied))
+    # Nanoseconds per score that it takes to compare all scores of a row with all thresholds of the row.
+    num_thresholds = np.count_nonzero(thresholds.numpy() > -np.inf) / max(1, len(thresholds))
+    num_comparisons = len(or_tied) * num_thresholds
+    cost_of_calls = (_CALLS_OF_A_ROW + num_comparisons * _CALLS_OF_A_THRESHOLD) / max(1, scores.shape[1])
+    cost_of_comparing = cost_of_calls + num_comparisons * _COST_OF_A_COMPARISON
     # Few scores above the lowest positive matter only if comparing costs more than picking.
     are_few = cost_of_comparing >= _COST_OF_PICKING and _are_few_above(scores.numpy(), positives.lowest.numpy())
     if not are_few and cost_of_comparing < _COST_OF_SORTING:
@@ -131,14 +123,6 @@ def count_negatives(
     ordered = sort_rows(scores, argument=negatives.argument, floor=positives.lowest if are_few else None)
     counts = [negatives_above(ordered, negatives.num_removed, thresholds, or_tied=tied) for tied in or_tied]
     return counts[0][None] if len(counts) == 1 else torch.stack(counts)
-
-
-def _cost_of_comparing(scores: Tensor, thresholds: Tensor, num_counts: int) -> float:
-    """Return the nanoseconds per score that it takes to compare all scores of a row with all thresholds of the row."""
-    num_thresholds = np.count_nonzero(thresholds.numpy() > -np.inf) / max(1, len(thresholds))
-    num_comparisons = num_counts * num_thresholds
-    cost_of_calls = (_CALLS_OF_A_ROW + num_comparisons * _CALLS_OF_A_THRESHOLD) / max(1, scores.shape[1])
-    return cost_of_calls + num_comparisons * _COST_OF_A_COMPARISON
 
 
 def _count_by_comparing(
@@ -177,19 +161,8 @@ def negatives_above(
     ordered: Float[Tensor, "queries columns"], num_removed: Tensor, thresholds: Tensor, *, or_tied: bool
 ) -> Int[Tensor, "queries padded"]:
     """Count the negatives above each threshold, with `or_tied` also at the threshold, in rows sorted ascending."""
-    if ordered.is_cpu and thresholds.shape[1] >= _MANY_THRESHOLDS:
-        counts = torch.empty_like(thresholds, dtype=torch.int64)
-        count = functools.partial(_count_by_row, side="left" if or_tied else "right")
-        _in_threads(count, ordered, num_removed, thresholds, counts)
-        return counts
     place = torch.searchsorted(ordered, thresholds, right=not or_tied)
     return ordered.shape[1] - torch.maximum(place, num_removed[:, None])
-
-
-def _count_by_row(*arrays: np.ndarray, side: Literal["left", "right"]) -> None:
-    # Removed items are first in a row: the more positives there are, the fewer negatives are searched.
-    for row, num_removed, thresholds, counts in zip(*arrays, strict=True):
-        counts[:] = len(row) - num_removed - row[num_removed:].searchsorted(thresholds, side)
 
 
 def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, "1 queries padded"]:
@@ -339,7 +312,7 @@ def sort_rows(
     if not values.is_cpu:
         values = values.sort(dim=1).values
     elif floor is None:
-        _in_threads(_sort_ascending, values)
+        _in_threads(np.ndarray.sort, values)
     else:
         _in_threads(_sort_above, values, floor)
     _checks.no_nan(argument, values[:, -1:])  # NaN sorts to the end
@@ -350,7 +323,7 @@ def sort_falling(values: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows c
     """Sort every row descending; on the CPU in place."""
     if not values.is_cpu:
         return values.sort(dim=1, descending=True).values
-    _in_threads(_sort_ascending, values.neg_())
+    _in_threads(np.ndarray.sort, values.neg_())
     return values.neg_()
 
 
@@ -372,10 +345,6 @@ def _in_threads(function: Callable[..., None], *values: Tensor) -> None:
     splits = [np.array_split(array, num_parts) for array in arrays]
     parts = list(zip(*splits, strict=True))
     workers.share(lambda part: function(*part), parts)
-
-
-def _sort_ascending(rows: np.ndarray) -> None:
-    rows.sort(axis=1)
 
 
 def _sort_above(rows: np.ndarray, floor: np.ndarray) -> None:
@@ -405,9 +374,7 @@ def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]
         for part in rest:
             counts += part.sum(1, dtype=torch.int16)
         return counts
-    if mask.shape[1] < _LONG_ROW:
-        return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
-    return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64, device="cpu")
+    return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
 
 
 def places_of_true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
@@ -424,15 +391,9 @@ def fill_at(
     value: float | bool,
 ) -> None:
     """Write `value` to those `columns` of every row that `is_filled` marks; `values` must be contiguous."""
-    if values.is_cpu:
-        # NumPy selects the marked cells in half the time of torch.
-        row_start = torch.arange(0, values.numel(), values.shape[1], device=values.device)[:, None]
-        cells = torch.from_numpy((row_start + columns).numpy()[is_filled.numpy()])
-        values.view(-1).index_fill_(0, cells, value)
-        return
     if not columns.shape[1]:
         return
-    # Selecting the marked columns would wait for the device. Instead every entry writes to its row: an entry without a
+    # Selecting the marked columns would wait for a device. Instead every entry writes to its row: an entry without a
     # mark repeats the write of a marked entry, and in a row without marks it writes the value that is already there.
     first_marked = is_filled.byte().argmax(1, keepdim=True)
     cells = columns.where(is_filled, columns.gather(1, first_marked))

@@ -37,7 +37,7 @@ from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, 
 from .counting import Negatives, are_above, count_true
 from .tie_policies import TIE_POLICIES, TiePolicy
 from .tiles import GalleryPart, Tiles, size_of_tiles
-from .top_k import keys_of_scores, likely_top_k, rising_keys, stable_top_k
+from .top_k import likely_top_k, rising_keys, stable_top_k
 
 Result = TypeVar("Result")
 
@@ -185,8 +185,6 @@ class _Lists(NamedTuple):
         low = self.places.masked_fill(~self.listed, 0) | (~self.listed).long() << 31
         if not ties.lists_by_place:
             low |= (self.grade ^ int(ties.positives_first)) << 30
-        if self.scores.device.type == "cpu":
-            return torch.from_numpy((keys_of_scores(self.scores.numpy()) | low.numpy()).argsort(axis=1))
         falling_keys = (1 << 31) - 1 - rising_keys(self.scores)
         return (falling_keys << 32 | low).argsort(dim=1)
 
@@ -411,7 +409,7 @@ class _Listing:
         _checks.no_nan(negatives.argument, top[:, :1])  # NaN is the highest
         columns = columns.where(columns < 0, columns + negatives.first_place)
         lists = self._lists_at(top, columns, torch.zeros_like(columns))
-        return lists, self._count_before(negatives, lists, best)
+        return lists, self._count_before(negatives, best)
 
     def _list_panel_on_device(self, negatives: Negatives, best: _Lists) -> tuple[_Lists, Int[Tensor, " queries"]]:
         """Do the work of `_list_panel` with one wait for the device; a few rows in doubt are listed by that method."""
@@ -438,24 +436,13 @@ class _Listing:
             places = self._part.places[columns.clamp(min=0)].masked_fill(~listed, -1)
         return _Lists(scores, places, grade, listed)
 
-    def _count_before(self, negatives: Negatives, lists: _Lists, best: _Lists) -> Int[Tensor, " queries"]:
+    def _count_before(self, negatives: Negatives, best: _Lists) -> Int[Tensor, " queries"]:
         """Count the negatives of a panel before the best positive of each query."""
-        listed_before = self._is_before(lists.scores, lists.places, best.scores, best.places)
-        num_before = (listed_before & lists.listed & best.listed).sum(1)
-
-        # If the whole list is before the positive, other negatives of the panel may be, too.
-        k = lists.scores.shape[1]
-        width = negatives.scores.shape[1]
-        if k == width:
-            return num_before
-        open_rows = (num_before == k).nonzero()[:, 0]
+        num_queries, width = negatives.scores.shape
+        num_before = torch.empty_like(best.places[:, 0])
         panel_places = self._places_of_panel(negatives.first_place, width)
-        on_cpu = best.places.device.type == "cpu"
-        num_rows = max(1, _SCORES_AT_A_TIME // width if on_cpu else len(num_before))
-        parts: Sequence[Tensor | slice] = open_rows.split(num_rows)
-        if 2 * len(open_rows) > len(num_before):  # slices of all rows need no copy of the scores
-            parts = segments.ranges(len(num_before), num_rows)
-        for rows in parts:
+        on_cpu = num_before.device.type == "cpu"
+        for rows in segments.ranges(num_queries, max(1, _SCORES_AT_A_TIME // width if on_cpu else num_queries)):
             score = best.scores[rows]
             exists = best.listed[rows]
             before = self._is_before(negatives.scores[rows], panel_places, score, best.places[rows])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -380,25 +380,6 @@ def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
     _refuse(~fits, f"{rule} {{place}}.")
 
 
-class CountedGroups(NamedTuple):
-    """The groups of ties for some queries, as in `TiedGroups`."""
-
-    num_groups: Int[Tensor, " queries"]
-    num_positives: Int[Tensor, " groups"]
-    num_negatives: Int[Tensor, " groups"]
-
-
-@dataclass(frozen=True)
-class RankedPositives:
-    """The positives of some queries, query by query in the order of their ranks."""
-
-    num_positives: Int[Tensor, " queries"]
-    rank: Int[Tensor, " positives"]
-    grade: Int[Tensor, " positives"]
-    groups: CountedGroups | None = None
-    """groups of ties, for tie policies with groups"""
-
-
 class RankTable:
     """The ranks of all positives, filled tile by tile in the order of the queries."""
 
@@ -444,7 +425,8 @@ class RankTable:
         row = segments.numbers(self.num_positives[rows], len(cells))
         # The rank is the number of negatives before, and the place 1, 2, ... among the positives of the query.
         place = cells.sub(row, alpha=positives.scores.shape[1])
-        filled = self._reserve(len(cells))
+        filled = slice(self._num_filled, self._num_filled + len(cells))
+        self._num_filled = filled.stop
         torch.add(place, counts[0], out=self._rank[filled]).add_(1)
         if positives.grades is not None:
             self._grades[filled] = positives.grades.view(-1)[cells]
@@ -460,22 +442,27 @@ class RankTable:
             self._num_groups[rows] = row[starts].bincount(minlength=rows.stop - rows.start)
             self._groups.append(torch.stack([ends - starts, counts[0][starts] - counts[1][starts]]))
 
-    def _reserve(self, num_positives: int) -> slice:
-        """Return the range of the next positives."""
-        first = self._num_filled
-        self._num_filled += num_positives
-        return slice(first, self._num_filled)
+    def append(
+        self,
+        rows: slice,
+        num_positives: Int[Tensor, " queries"],
+        rank: Int[Tensor, " positives"],
+        grade: Int[Tensor, " positives"],
+        groups: Sequence[Tensor] = (),
+    ) -> None:
+        """Append the positives of some queries that were ranked at once, query by query in the order of their ranks.
 
-    def append(self, rows: slice, ranked: RankedPositives) -> None:
-        """Append the positives of some queries that were ranked at once."""
-        filled = self._reserve(len(ranked.rank))
-        self._rank[filled] = ranked.rank
-        self.num_positives[rows] = ranked.num_positives
+        For tie policies with groups, `groups` are the tensors of `TiedGroups`, in their order.
+        """
+        filled = slice(self._num_filled, self._num_filled + len(rank))
+        self._num_filled = filled.stop
+        self._rank[filled] = rank
+        self.num_positives[rows] = num_positives
         if self._graded:
-            self._grades[filled] = ranked.grade
-        if ranked.groups is not None:
-            self._num_groups[rows] = ranked.groups.num_groups
-            self._groups.append(torch.stack([ranked.groups.num_positives, ranked.groups.num_negatives]))
+            self._grades[filled] = grade
+        if groups:
+            self._num_groups[rows], *counts = groups
+            self._groups.append(torch.stack(counts))
 
     def ranks(self) -> PositiveRanks:
         """Return the ranks of all tiles."""

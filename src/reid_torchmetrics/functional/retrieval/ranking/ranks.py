@@ -54,7 +54,6 @@ from .tiles import GalleryPart, Tiles, best_first, cells_of_positives, size_of_t
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
 _MANY_QUERIES = 256  # a tile of as many queries is exchanged by itself
-_SAMPLE_SIZE = 64  # scores that are read to know whether all may be whole numbers
 RANKINGS_AT_ONCE: Registry[Callable[[GalleryPart, Tensor, slice, RankTable], bool]] = Registry("RANKINGS_AT_ONCE", {})
 """faster ways to rank some queries by all their scores: "whole_scores", which a task adds, for whole numbers. Each
 returns whether it has put the ranks into the table"""
@@ -178,12 +177,11 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     has_grades = relevance.shared is not None
     tiles = Tiles(part)
     table = RankTable(part.ties, relevance.run_length, graded=has_grades, num_positives=relevance.num_listed)
+    rank_at_once = RANKINGS_AT_ONCE.get("whole_scores")
     for rows in _progress.steps(tiles.rows, "Ranking", parts=tiles.num_fills):
         whole_rows = tiles.whole_rows(rows)
-        if whole_rows is not None and _seem_whole(whole_rows):
-            rank_at_once = RANKINGS_AT_ONCE.get("whole_scores")
-            if rank_at_once is not None and rank_at_once(part, whole_rows, rows, table):
-                continue
+        if whole_rows is not None and rank_at_once is not None and rank_at_once(part, whole_rows, rows, table):
+            continue
         tile = relevance.tile(rows)
         table.num_positives[rows] = tile.num_positives
         table.num_candidates[rows] = tile.num_candidates
@@ -195,12 +193,6 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
             cells = cells_of_positives(tile.num_positives, counts.shape[2], num_positives)
             table.add(rows, positives, counts.flatten(1).index_select(1, cells), cells)
     return table.ranks()
-
-
-def _seem_whole(scores: Float[Tensor, "queries gallery"]) -> bool:
-    """Return whether all scores may be whole numbers, by a sample of them."""
-    sample = scores.view(-1)[:: max(1, scores.numel() // _SAMPLE_SIZE)]
-    return bool((sample == sample.round()).all())
 
 
 def count_sharded_ranks(

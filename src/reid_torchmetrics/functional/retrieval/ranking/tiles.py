@@ -33,7 +33,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import BLOCK, LANES, Scores
 
-from .counting import Negatives, Positives, bytes_of_counting, count_true, fill_at, places_of_true, sort_falling
+from .counting import BYTES_PER_BIN, Negatives, Positives, count_true, fill_at, places_of_true, sort_falling
 from .tie_policies import TiePolicy
 from .top_k import keys_of_scores, scores_of_keys
 
@@ -60,7 +60,13 @@ class Walk:
         """Reserve the scores of at most `num_rows` queries and `width` gallery items."""
         self.scores = scores
         num_rows = max(1, min(num_rows, scores.num_queries))
-        self._buffer = _empty(num_rows * width, scores.dtype, scores.device)
+        if scores.device.type == "cpu":
+            # NumPy asks Linux for large pages. With pages of 4 KB, as in torch, the first writes to the 40 MB of scores
+            # of 100 queries and 100,000 items take a quarter of the time in which these are ranked.
+            num_bytes = max(1, num_rows * width) * scores.dtype.itemsize
+            self._buffer = torch.from_numpy(np.empty(num_bytes, dtype=np.uint8)).view(scores.dtype)
+        else:
+            self._buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
         self.rows = segments.ranges(scores.num_queries, num_rows)
         columns = segments.equal_ranges(slice(0, scores.num_gallery), width)
         self.panels: list[Panel] = []
@@ -86,17 +92,6 @@ class Walk:
         num_rows = rows.stop - rows.start
         width = columns.stop - columns.start
         return self._buffer[: num_rows * width].view(num_rows, width)
-
-
-def _empty(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return memory for at least `size` scores; on the CPU it comes from NumPy, which asks Linux for large pages.
-
-    With pages of 4 KB, as in torch, the first writes to the 40 MB of scores of 100 queries and 100,000 items take a
-    quarter of the time in which these are ranked.
-    """
-    if device.type != "cpu":
-        return torch.empty(size, dtype=dtype, device=device)
-    return torch.from_numpy(np.empty(max(1, size) * dtype.itemsize, dtype=np.uint8)).view(dtype)
 
 
 def rows_with_gallery(scores: Scores, extra_bytes: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:
@@ -254,31 +249,23 @@ class Tiles:
         return torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
 
     def negatives(self, rows: slice, tile: TileRelevance) -> Iterator[Negatives]:
-        """Yield the negatives of the queries `rows`, panel by panel."""
-        for panel in self._walk.panels:
-            yield self._negatives(rows, tile, panel.columns, panel.num_seen)
-
-    def _negatives(self, rows: slice, tile: TileRelevance, columns: slice, num_seen: int) -> Negatives:
-        """Return the negatives in a panel, without the columns that the panel before has counted."""
-        by_place = self._ties.by_place is not None
-        # `read` may have left the scores of the only panel in the buffer; counting will change them.
-        is_filled = self._filled == rows
-        self._filled = None
-        values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
-        find_removed = functools.partial(self._removed, rows, tile, columns, num_seen)
-
-        if self._relevance.drops_others or num_seen or by_place:
-            removed = find_removed()
-            values.masked_fill_(removed, -torch.inf)
-            num_removed = count_true(removed)
-            if by_place:
-                return Negatives(values, num_removed, lambda: removed, columns.start, self._scores.argument)
-        else:
-            # Only listed items are removed: this saves passes over all scores.
-            is_inside, local = self._locate(tile, tile.listed, columns)
-            fill_at(values, local, is_inside, -torch.inf)
-            num_removed = count_true(is_inside)
-        return Negatives(values, num_removed, find_removed, columns.start, self._scores.argument)
+        """Yield the negatives of the queries `rows`, panel by panel, each column once."""
+        for columns, num_seen in self._walk.panels:
+            # `read` may have left the scores of the only panel in the buffer; counting will change them.
+            is_filled = self._filled == rows
+            self._filled = None
+            values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
+            find_removed = functools.partial(self._removed, rows, tile, columns, num_seen)
+            if self._relevance.drops_others or num_seen:
+                removed = find_removed()
+                values.masked_fill_(removed, -torch.inf)
+                num_removed = count_true(removed)
+            else:
+                # Only listed items are removed: this saves passes over all scores.
+                is_inside, local = self._locate(tile, tile.listed, columns)
+                fill_at(values, local, is_inside, -torch.inf)
+                num_removed = count_true(is_inside)
+            yield Negatives(values, num_removed, find_removed, columns.start, self._scores.argument)
 
     def _removed(
         self, rows: slice, tile: TileRelevance, columns: slice, num_seen: int
@@ -329,7 +316,13 @@ def size_of_tiles(part: GalleryPart, longest_run: int | None = None) -> tuple[in
     if longest_run is None:
         longest_run = part.relevance.longest_run
     scores = part.scores
-    bytes_per_score = bytes_of_counting(scores, by_place=part.ties.by_place is not None)
+    # Besides the score: `by_place` needs a mask of the removed items; the CPU also needs a copy to sort, and other
+    # devices need bins.
+    by_place = part.ties.by_place is not None
+    if scores.device.type == "cpu":
+        bytes_per_score = scores.dtype.itemsize + 1 if by_place else 0
+    else:
+        bytes_per_score = BYTES_PER_BIN + by_place
     bytes_per_row = _BYTES_PER_POSITIVE * longest_run
     # With small products panels cost no second product.
     fewest = FEWEST_ROWS if scores.at is None else scores.product_shape.unit
