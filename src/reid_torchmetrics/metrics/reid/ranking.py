@@ -47,7 +47,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     Vocabulary,
     check_needed,
     hash_names,
-    labels_with_names,
     may_hold_names,
     names_in_rules,
 )
@@ -75,7 +74,6 @@ _EMPTY = {
     **{name: label.empty(device=torch.device("cpu")) for name, label in LABELS.items()},
     "label_names": torch.empty(0, dtype=torch.uint8, device="cpu"),
 }
-_TYPES_WITHOUT_NAMES = {Tensor, type(None)}
 _ALWAYS_ACT = ("sequences", "groups")
 """labels that change the ranking without an option, and therefore exclude `ground_truth`"""
 rankings: ResultCache[KeptRanking] = ResultCache("embeddings")
@@ -166,11 +164,16 @@ class SampleStates(GrowingStates):
             self._check_needed(label_values, is_query)
             earlier: Mapping[str, list[Tensor]] = self._states_before_forward or vars(self)
             names: Tensor | None = None
-            # Nearly all labels are tensors, which hold no names.
-            may_have_names = not _TYPES_WITHOUT_NAMES.issuperset(map(type, label_values.values()))
-            if earlier["label_names"] or self._lists_names or may_have_names:
+            if earlier["label_names"] or self._lists_names or any(map(may_hold_names, label_values.values())):
                 label_values, names = self._without_names(label_values, earlier)
-            embeddings, marks = self._read_embeddings(embeddings)
+            embeddings, marks = read_with_marks(
+                "embeddings",
+                embeddings,
+                self.similarity,
+                getattr(embeddings, "device", None),
+                packed=self.packed,
+                may_be_codes=self._may_be_codes,
+            )
             is_query, checked_labels = check_batch(embeddings, is_query, label_values)
             check_against_earlier(earlier, embeddings, checked_labels)
             # Labels are copied, because a loop may fill its buffers anew. Embeddings are large, and are not copied.
@@ -201,9 +204,7 @@ class SampleStates(GrowingStates):
             The labels with numbers, and their names in the form of the state `label_names`; None without names.
         """
         earlier_states = earlier["label_names"]
-        if not (earlier_states or self._lists_names or any(map(may_hold_names, labels.values()))):
-            return labels, None
-        earlier_names = labels_with_names(earlier_states[-1]) if earlier_states else ()
+        earlier_names = Vocabulary.from_tensor(earlier_states[-1]).keys() if earlier_states else ()
         numbered = hash_names(labels, self._label_rules)
         check_kinds(earlier, earlier_names, numbered, names_in_rules(self._label_rules))
         if not numbered.names:
@@ -233,24 +234,14 @@ class SampleStates(GrowingStates):
                 rule = "must come without `ground_truth`, which alone says who is relevant"
                 raise ValueError(f"`{name}` {rule}; got both.")
 
-    def _read_embeddings(self, embeddings: object) -> tuple[Tensor, Tensor | None]:
-        """Return embeddings as a tensor, and marks of possible codes; raise unless they are floats [N, D], or codes."""
-        return read_with_marks(
-            "embeddings",
-            embeddings,
-            self.similarity,
-            getattr(embeddings, "device", None),
-            packed=self.packed,
-            may_be_codes=self._may_be_codes,
-        )
-
     def _accepted_samples(self) -> HeldSamples:
         """Return the samples of this process; raise if a batch was refused, or written to since its update."""
         self._raise_deferred_error()
         check_not_written(self.embeddings)
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in _EMPTY}
-        times = [time_of_update(roles) for roles in self.roles]
+        # The time is unknown for a batch from a checkpoint.
+        times = [int(_times.get(roles, -1)) for roles in self.roles]
         return HeldSamples(states, compute_device(device), max(times, default=-1), self._has_marks)
 
     def _updates(self) -> Updates | None:
@@ -323,11 +314,6 @@ def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
     rows = _spread(embeddings, num_rows).clone() if num_rows else None
     _times[roles] = next(_clock, 0)
     _versions[embeddings] = (versions_of([[embeddings]]), rows)
-
-
-def time_of_update(roles: Tensor) -> int:
-    """Return the time of the update that stored a batch; -1 if it is unknown, as for a batch from a checkpoint."""
-    return int(_times.get(roles, -1))
 
 
 def check_not_written(batches: Sequence[Tensor]) -> None:

@@ -171,7 +171,11 @@ def evaluate(
     named_protocol = protocol
     protocol, side_labels = _read_protocol(named_protocol, arguments, lists=has_lists)
     _checks.boolean("multi_query", multi_query)
-    _check_gallery(protocol, gallery)
+    if protocol.leave_one_out and gallery is not None:
+        raise ValueError(
+            f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
+            " so that all samples are given once, as `query`; got a gallery."
+        )
     _checks.boolean("packed", packed)
     may_be_codes = protocol.reads_codes and similarity is None
     similarity = protocol.similarity_or(similarity)
@@ -345,15 +349,6 @@ def _find_samples(
     if are_files(query) or are_files(gallery):
         query, gallery, self_index = _extras.files().read_sides(query, gallery, self_index, arguments)
     return query, gallery, self_index
-
-
-def _check_gallery(protocol: Protocol, gallery: object) -> None:
-    """Raise if a protocol searches every query among the others, and there is a gallery."""
-    if protocol.leave_one_out and gallery is not None:
-        raise ValueError(
-            f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
-            " so that all samples are given once, as `query`; got a gallery."
-        )
 
 
 def check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
@@ -32,52 +30,9 @@ def summarize(
     """
     ranks = ranking.ranks
     cmc_ranking = cmc_ranking or ranking
-    numbers = measure_queries(ranking, cmc_ranking, protocol, max_rank=max_rank)
-    has_ranks_for_cmc = numbers.drawn is None and protocol.cmc_same_camera is not None
-    return RetrievalResults(
-        per_query={name: numbers.values[name] for name in protocol.reports},
-        average_precision=numbers.values["map"].clone(),
-        inverse_negative_penalty=numbers.values["minp"].clone(),
-        first_rank=measures.first_rank(ranks),
-        cmc=numbers.cmc,
-        num_positives=ranks.num_positives.clone(),
-        num_candidates=ranks.num_candidates.clone(),
-        query_index=ranking.query_index.clone(),
-        counts=ranking.counts,
-        ranks=ranks,
-        protocol=protocol,
-        setup=setup,
-        weight=_copy(numbers.weight),
-        query_identities=_copy(ranking.query_identities),
-        query_cameras=_copy(ranking.query_cameras),
-        query_hash=ranking.query_hash,
-        problem=problem,
-        label_names=ranking.names or None,
-        ranks_for_cmc=cmc_ranking.ranks if has_ranks_for_cmc else None,
-        drawn=numbers.drawn,
-    )
-
-
-def _copy(values: Tensor | None) -> Tensor | None:
-    return None if values is None else values.clone()
-
-
-class QueryNumbers(NamedTuple):
-    """Values of every query, and the mean CMC curve."""
-
-    values: Mapping[str, Float[Tensor, " queries"]]
-    """values of the numbers that the protocol reports, and of "map" and "minp" """
-    cmc: Float[Tensor, " max_rank"]
-    weight: Float[Tensor, " queries"] | None
-    """weight of each query in means over drawn galleries; None for 1"""
-    drawn: measures.DrawnResults | None
-    """expectations over drawn galleries, of the CMC under its own camera rule, up to the last reported rank"""
-
-
-def measure_queries(ranking: Ranking, cmc_ranking: Ranking, protocol: Protocol, *, max_rank: int) -> QueryNumbers:
-    """Evaluate every query; the values are no views of the rankings, which may be shared."""
-    values = {}
-    # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
+    # The values are no views of the rankings. AP and INP are always there, reported or not: breakdowns and lists of
+    # hard queries use them.
+    values: dict[str, Tensor] = {}
     for name in dict.fromkeys((*protocol.reports, "map", "minp")):
         measure, k = measures.parse_report(name)
         ranked = cmc_ranking if measure.is_cmc else ranking
@@ -86,12 +41,51 @@ def measure_queries(ranking: Ranking, cmc_ranking: Ranking, protocol: Protocol, 
         else:
             values_of_measure = measures.measure_drawn(name, ranked.drawn)
         values[name] = values_of_measure.clone()
+    cmc, weight, drawn = _average_curves(ranking, cmc_ranking, protocol, max_rank=max_rank)
+    has_ranks_for_cmc = drawn is None and protocol.cmc_same_camera is not None
+    return RetrievalResults(
+        per_query={name: values[name] for name in protocol.reports},
+        average_precision=values["map"].clone(),
+        inverse_negative_penalty=values["minp"].clone(),
+        first_rank=measures.first_rank(ranks),
+        cmc=cmc,
+        num_positives=ranks.num_positives.clone(),
+        num_candidates=ranks.num_candidates.clone(),
+        query_index=ranking.query_index.clone(),
+        counts=ranking.counts,
+        ranks=ranks,
+        protocol=protocol,
+        setup=setup,
+        weight=_copy(weight),
+        query_identities=_copy(ranking.query_identities),
+        query_cameras=_copy(ranking.query_cameras),
+        query_hash=ranking.query_hash,
+        problem=problem,
+        label_names=ranking.names or None,
+        ranks_for_cmc=cmc_ranking.ranks if has_ranks_for_cmc else None,
+        drawn=drawn,
+    )
 
+
+def _copy(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.clone()
+
+
+def _average_curves(
+    ranking: Ranking, cmc_ranking: Ranking, protocol: Protocol, *, max_rank: int
+) -> tuple[Float[Tensor, " max_rank"], Float[Tensor, " queries"] | None, measures.DrawnResults | None]:
+    """Return the mean CMC curve, the weight of each query in it, and expectations over drawn galleries.
+
+    The expectations of the CMC are under its own camera rule, up to the last reported rank: metrics share longer ones.
+    """
     action = ranking.counts.counting(protocol.empty_target_action)
-    if cmc_ranking.drawn is None:
+    drawn = cmc_ranking.drawn
+    if drawn is None:
         cmc = measures.cmc_curve(cmc_ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
-        return QueryNumbers(values, cmc, None, None)
-    drawn = _cut_curves(cmc_ranking.drawn, protocol, max_rank)
+        return cmc, None, None
+    reported = map(measures.parse_report, protocol.reports)
+    length = max([max_rank, *(k for measure, k in reported if measure.is_cmc)])
+    drawn = replace(drawn, cmc=drawn.cmc[:, :length].contiguous())
     if ranking.drawn is not None:
         drawn = replace(
             drawn,
@@ -100,13 +94,4 @@ def measure_queries(ranking: Ranking, cmc_ranking: Ranking, protocol: Protocol, 
         )
     weight = drawn.weight if protocol.queries_in_draw else None
     cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
-    return QueryNumbers(values, cmc, weight, drawn)
-
-
-def _cut_curves(drawn: measures.DrawnResults, protocol: Protocol, max_rank: int) -> measures.DrawnResults:
-    """Cut the curves of expectations after the last rank that is reported; metrics share longer ones."""
-    length = max_rank
-    for measure, k in map(measures.parse_report, protocol.reports):
-        if measure.is_cmc:
-            length = max(length, k)
-    return replace(drawn, cmc=drawn.cmc[:, :length].contiguous())
+    return cmc, weight, drawn

@@ -20,7 +20,6 @@ from .label_names import (
     fits_names,
     hash_names,
     in_one_order,
-    labels_with_names,
     lists_names,
     may_hold_names,
     number_names,

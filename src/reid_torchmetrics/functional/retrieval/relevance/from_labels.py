@@ -176,8 +176,9 @@ def relevance_of(
 ) -> Relevance:
     """Find the relevance by checked labels; the options in `rules` list numbers, not names."""
     has_several = num_labels_of(query) > 0
+    radius = rules["radius"]
     if has_several:
-        _check_several(rules["radius"], rules["junk_identities"])
+        _check_several(radius, rules["junk_identities"])
     if self_index is not None:
         self_index = self_index.long()
     # Drop junk from the gallery.
@@ -191,13 +192,17 @@ def relevance_of(
     own_column = _own_column(self_index, kept, num_gallery)
 
     # List the items that are positives unless a rule drops them.
-    radius = rules["radius"]
     shared = None
     if has_several:
+        # Items are not listed: they are found tile by tile, so that their runs have a length only.
         shared = SEVERAL_LABELS["SharedLabels"](query["identities"], gallery["identities"], own_column)
-    run_start, run_length, order = _positive_runs(query, gallery, radius, shared)
-    if radius is not None:
+        run_length = shared.lengths()
+        run_start, order = torch.zeros_like(run_length), run_length[:0]
+    elif radius is not None:
+        run_start, run_length, order = POSITIVES_BY_OPTION["radius"](query["positions"], gallery["positions"], radius)
         is_junk = torch.zeros_like(is_junk)  # items of other identities may be near
+    else:
+        run_start, run_length, order = _runs(query["identities"], gallery["identities"])
 
     camera_map = rules["camera_map"] or {}
     query_labels = _by_name(query, rules, camera_map)
@@ -226,19 +231,6 @@ def relevance_of(
         gallery_cameras=gallery.get("cameras"),
         shared=shared,
     )
-
-
-def _positive_runs(query: LabelValues, gallery: LabelValues, radius: float | None, shared: Any) -> Runs:
-    """Return the start and the length of the run of each query in `order`, the gallery items sorted by relevance.
-
-    Items with several labels are not listed: `shared` finds them tile by tile, so that their runs have a length only.
-    """
-    if shared is not None:
-        run_length = shared.lengths()
-        return torch.zeros_like(run_length), run_length, run_length[:0]
-    if radius is not None:
-        return POSITIVES_BY_OPTION["radius"](query["positions"], gallery["positions"], radius)
-    return _runs(query["identities"], gallery["identities"])
 
 
 def _check_lists(lists: Mapping[str, Any]) -> None:
@@ -405,7 +397,10 @@ def _by_name(labels: LabelValues, options: Mapping[str, Any], camera_map: Mappin
     """Return the labels of queries or gallery items by name, with extra labels, and with cameras under `camera_map`."""
     by_name = dict(labels)
     if camera_map and "cameras" in by_name:
-        by_name["cameras"] = _mapped(by_name["cameras"], camera_map)
+        cameras = by_name["cameras"]
+        by_name["cameras"] = cameras.clone()
+        for camera, target in camera_map.items():
+            by_name["cameras"][cameras == camera] = target
     if EXTRA in by_name:
         by_name.update(as_mapping(by_name[EXTRA], options))
     return by_name
@@ -438,14 +433,6 @@ def _count_dropped(rules: Sequence[LabelRule], num_kept: int) -> Int[Tensor, " q
             numbers = _number_rows([rule.query for rule in compared], [rule.gallery for rule in compared])
             num_left += sign * _runs(*numbers)[1]
     return num_kept - num_left
-
-
-def _mapped(labels: Tensor, mapping: Mapping[int, int]) -> Tensor:
-    """Return a copy of labels with each key of the mapping replaced by its value."""
-    mapped = labels.clone()
-    for label, target in mapping.items():
-        mapped[labels == label] = target
-    return mapped
 
 
 def _runs(query_labels: Tensor, gallery_labels: Tensor) -> Runs:

@@ -17,7 +17,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -69,19 +69,17 @@ class Vocabulary(dict[str, Mapping[int, str]]):
         return np.split(numbers[place], ends[:-1])
 
     def number_by_hash(self, label: str, sides: Sequence[_arrays.Array]) -> list[_arrays.Array]:
-        """Add the names of a label by their hashes, and return the hashes of each side."""
-        hashes = []
-        for side in sides:
-            names = side.tolist()
-            distinct = [name for name in dict.fromkeys(names) if name not in (JUNK_NAME, "")]
-            hash_of = hash_names_once(distinct)
-            self.add(label, hash_of, hash_of.values())
-            numbers: Iterable[int] = hash_of.values()
-            if len(hash_of) < len(names):  # else each sample has a name of its own
-                hash_of |= {JUNK_NAME: JUNK, "": MISSING}
-                numbers = map(hash_of.__getitem__, names)
-            hashes.append(np.fromiter(numbers, dtype=np.int64, count=len(names)))
-        return hashes
+        """Add the names of a label by their hashes, and return the hashes of the only side."""
+        (side,) = sides
+        names = side.tolist()
+        distinct = [name for name in dict.fromkeys(names) if name not in (JUNK_NAME, "")]
+        hash_of = hash_names_once(distinct)
+        self.add(label, hash_of, hash_of.values())
+        numbers: Iterable[int] = hash_of.values()
+        if len(hash_of) < len(names):  # else each sample has a name of its own
+            hash_of |= {JUNK_NAME: JUNK, "": MISSING}
+            numbers = map(hash_of.__getitem__, names)
+        return [np.fromiter(numbers, dtype=np.int64, count=len(names))]
 
     def add(self, label: str, names: Collection[str], hashes: Collection[int]) -> None:
         """Add names of a label, each once, and their hashes.
@@ -166,9 +164,10 @@ class Vocabulary(dict[str, Mapping[int, str]]):
             ValueError: two names have one hash.
         """
         vocabulary = cls()
-        for names_by_label, encoded_hashes in _decode(encoded):
+        for line in encoded.cpu().numpy().tobytes().split(_END)[:-1]:
+            encoded_names, _, encoded_hashes = line.partition(_HASHES_FOLLOW)
             hashes = np.frombuffer(base64.b64decode(encoded_hashes), dtype="<i8").tolist()
-            for label, names in names_by_label.items():
+            for label, names in json.loads(encoded_names).items():
                 if encoded_hashes:
                     hashes_of_label, hashes = hashes[: len(names)], hashes[len(names) :]
                 else:  # a state of an earlier version
@@ -193,21 +192,6 @@ class Vocabulary(dict[str, Mapping[int, str]]):
         sizes = [size for (size,) in table]
         (received,) = exchange_rows(world, sizes, SentRows(lambda: [encoded], dtype=torch.uint8))
         return world.guarded(lambda: Vocabulary.from_tensor(received).for_results())
-
-
-def labels_with_names(encoded: Tensor) -> Collection[str]:
-    """Return the labels in a result of `Vocabulary.to_tensor`."""
-    labels: dict[str, None] = {}  # a set would change the order
-    for names_by_label, _ in _decode(encoded):
-        labels.update(dict.fromkeys(names_by_label))
-    return labels
-
-
-def _decode(encoded: Tensor) -> Iterator[tuple[dict[str, list[str]], bytes]]:
-    """Yield the names of each label, and their hashes one after the other, for each vocabulary that was encoded."""
-    for line in encoded.cpu().numpy().tobytes().split(_END)[:-1]:
-        names_by_label, _, encoded_hashes = line.partition(_HASHES_FOLLOW)
-        yield json.loads(names_by_label), encoded_hashes
 
 
 def listed_values(rules: Mapping[str, Any], option: str) -> list[Any]:
@@ -296,7 +280,7 @@ def _number_label(
     remedy = _remedy_for_missing(label, rules)
     for argument in arguments:
         value = _read_values(argument, values[argument], remedy)
-        are_names = _are_names(value)
+        are_names = isinstance(value, np.ndarray) and value.dtype.kind == "U" and value.ndim == 1 and len(value) > 0
         if are_names and value[0] in ("", JUNK_NAME) and np.isin(value, ["", JUNK_NAME]).all():
             value = np.where(value == "", MISSING, JUNK)
             are_names = False
@@ -455,11 +439,6 @@ def _replace_nan(argument: str, values: Tensor) -> Tensor:
 def _are_numbers(value: Any) -> bool:
     """Return whether a value is a tensor or an array of numbers, by its type alone."""
     return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind in "iufb")
-
-
-def _are_names(value: Any) -> bool:
-    """Return whether a value is an array of strings with at least one element."""
-    return isinstance(value, np.ndarray) and value.dtype.kind == "U" and value.ndim == 1 and len(value) > 0
 
 
 def fits_names(value: Any) -> bool:

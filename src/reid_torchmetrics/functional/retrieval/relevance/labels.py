@@ -384,29 +384,26 @@ def pack_columns(labels: LabelValues, positions: Tensor | slice) -> Int[Tensor, 
     Each label is one column, or several: coordinates become the integers with the same bits, and several labels of a
     sample become words of bits.
     """
-    columns = [_as_integers(values[positions]) for values in labels.values()]
+    columns = []
+    for values in labels.values():
+        selected = values[positions]
+        if selected.dtype == torch.bool:
+            columns.append(SEVERAL_LABELS["to_words"](selected))
+        else:
+            columns.append(selected.contiguous().view(torch.int64).view(len(selected), width_of(selected)))
     return torch.cat(columns, dim=1)
-
-
-def _as_integers(values: Tensor) -> Int[Tensor, "samples columns"]:
-    if values.dtype == torch.bool:
-        words: Tensor = SEVERAL_LABELS["to_words"](values)
-        return words
-    return values.contiguous().view(torch.int64).view(len(values), width_of(values))
 
 
 def unpack_columns(columns: Int[Tensor, "samples columns"], like: LabelValues) -> dict[str, Tensor]:
     """Split a matrix of `pack_columns` into its labels; `like` has labels with the same names and widths."""
     widths = [width_of(values) for values in like.values()]
-    parts = columns.split(widths, dim=1)
-    return {name: _from_integers(part, like[name]) for name, part in zip(like, parts, strict=True)}
-
-
-def _from_integers(columns: Int[Tensor, "samples columns"], like: Tensor) -> Tensor:
-    if like.dtype == torch.bool:
-        matrix: Tensor = SEVERAL_LABELS["from_words"](columns, like.shape[1])
-        return matrix
-    return columns.contiguous().view(like.dtype).view(len(columns), *like.shape[1:])
+    labels: dict[str, Tensor] = {}
+    for (name, values), part in zip(like.items(), columns.split(widths, dim=1), strict=True):
+        if values.dtype == torch.bool:
+            labels[name] = SEVERAL_LABELS["from_words"](part, values.shape[1])
+        else:
+            labels[name] = part.contiguous().view(values.dtype).view(len(part), *values.shape[1:])
+    return labels
 
 
 def width_of(values: Tensor) -> int:

@@ -163,13 +163,11 @@ class Rows:
     def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
         """Return |x| of every row in a dtype; it is computed once, as several steps need it."""
         if dtype not in self._norms:
-            self._measure_norms(dtype)
+            parts = self.map_pieces(_norms_and_mark, dtype)
+            self._norms[dtype] = _concatenate([norms for norms, _ in parts], dtype, self.device)
+            marks = [mark for _, mark in parts]
+            self._have_rounded_codes[dtype] = _concatenate(marks, torch.bool, self.device).any()
         return self._norms[dtype]
-
-    def _measure_norms(self, dtype: torch.dtype) -> None:
-        parts = self.map_pieces(_norms_and_mark, dtype)
-        self._norms[dtype] = _concatenate([norms for norms, _ in parts], dtype, self.device)
-        self._have_rounded_codes[dtype] = _concatenate([mark for _, mark in parts], torch.bool, self.device).any()
 
     def norm_bounds(self, dtype: torch.dtype) -> NormBounds:
         """Return bounds on the norms: those of all rows that these were selected from, if they are known."""
@@ -359,19 +357,7 @@ def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
 
 def may_be_codes(block: Float[Tensor, "rows dim"]) -> Bool[Tensor, " rows"]:
     """Mark rows with equal magnitudes, not 0, in their first coordinates; codes have them in all coordinates."""
-    if block.device.type != "cpu" or block.shape[1] < _NUM_COORDINATES:
-        return _have_one_magnitude(block[:, :_NUM_COORDINATES])
-    # Two coordinates rule out nearly all rows. On the CPU only the other rows are read further.
-    first_two = block[:, :2].abs()
-    marks = first_two[:, 0] == first_two[:, 1]
-    marked = marks.nonzero()[:, 0]
-    if len(marked):
-        marks[marked] = _have_one_magnitude(block[marked, :_NUM_COORDINATES])
-    return marks
-
-
-def _have_one_magnitude(coordinates: Float[Tensor, "rows few"]) -> Bool[Tensor, " rows"]:
-    magnitudes = coordinates.abs()
+    magnitudes = block[:, :_NUM_COORDINATES].abs()
     return (magnitudes == magnitudes[:, :1]).all(1) & (magnitudes[:, 0] > 0)
 
 
