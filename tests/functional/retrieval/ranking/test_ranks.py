@@ -72,7 +72,7 @@ def test_scores_by_a_function_rank_as_the_same_scores_do_in_panels_of_any_width(
 @examples(50)
 @given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
 def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_bytes):
-    with taking(wide_rows=1, few_values=2, serial_sort=1):
+    with taking(few_values=2, serial_sort=1):
         found = as_lists(ranks_of(problem, max_bytes=max_bytes))
     assert found == as_lists(ranks_of(problem))
 

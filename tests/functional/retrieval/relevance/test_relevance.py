@@ -133,11 +133,10 @@ def ruled_problems(draw) -> Problem:
 
 
 @examples(80)
-@given(ruled_problems(), st.sampled_from([1, 1 << 22]), st.sampled_from([0, 1024]), st.sampled_from([0, 1, 4]))
-def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time, few_items, max_differing):
+@given(ruled_problems(), st.sampled_from([1, 1 << 22]), st.sampled_from([0, 1, 4]))
+def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time, max_differing):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(*path("max_differing"), max_differing)
-        patched.setattr(*path("few_items"), few_items)
         patched.setattr(*path("listed_pairs"), pairs_at_a_time)
         patched.setattr(*path("labeled_pairs"), pairs_at_a_time)
         found = problem.relevance()
@@ -307,13 +306,11 @@ def test_junk_identities_and_searched_cameras_may_be_few_or_many(number):
     assert (list(range(100)) if found.kept is None else found.kept.tolist()) == expected
 
 
-@pytest.mark.parametrize("few_items", [199, 200])
-@pytest.mark.parametrize("number", [0, 1, 8, 9, 30])
-def test_the_items_of_few_and_of_many_identities_are_listed(number, few_items, monkeypatch):
-    monkeypatch.setattr(*path("few_items"), few_items)
+@pytest.mark.parametrize("number", [0, 1, 30])
+def test_the_items_of_few_and_of_many_identities_are_listed(number):
     identities = torch.arange(200) * 7 % 31
     found = find_relevance(torch.arange(number), identities, junk_identities=())
     for query in range(number):
         run = found.order[found.run_start[query] : found.run_start[query] + found.run_length[query]]
         assert run.tolist() == (identities == query).nonzero()[:, 0].tolist()
-    assert len(found.order) == (200 if few_items == 200 else int(found.run_length.sum()))
+    assert len(found.order) == int(found.run_length.sum())

@@ -38,7 +38,6 @@ _SERIAL_SORT = 1 << 18  # values; with fewer, handing out parts costs more than 
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
 
 # Picking the values above a floor before sorting.
-_WIDE = 2048  # columns; with fewer it does not pay
 _FEW_VALUES = 0.04  # largest share of values above the floor for which it pays on the CPU
 _FEW_ON_DEVICE = 0.1  # the same on other devices, by keys
 _SAMPLE_STEP = 61  # distance between the columns of the sample that estimates the share
@@ -329,8 +328,6 @@ def sort_falling(values: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows c
 
 def _are_few_above(values: np.ndarray, floor: np.ndarray) -> bool:
     """Return whether it pays to pick the values above the floor first, judged by a sample of the columns."""
-    if values.shape[1] < _WIDE:
-        return False
     is_above = values[:, ::_SAMPLE_STEP] >= floor[:, None]
     return bool(is_above.mean() < _FEW_VALUES)
 

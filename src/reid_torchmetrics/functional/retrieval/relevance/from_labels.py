@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import reduce
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import torch
@@ -58,9 +56,7 @@ Runs: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """the start and the length of the run of each query, and the items of all runs"""
 POSITIVES_BY_OPTION: Registry[Callable[[Tensor, Tensor, Any], Runs]] = Registry("POSITIVES_BY_OPTION", {})
 """functions of labels of queries and of gallery items and the value of an option, which tasks add; by the option"""
-_FEW_ITEMS = 1 << 10  # up to this number sorting all items costs less than a search for the labels of queries
 _MAX_DIFFERING = 4  # labels that must differ: with more, counting pair by pair costs less than a sum over their sets
-_FEW_LABELS = 8  # up to this number a pass over the samples for each label costs less than a binary search
 
 
 @with_typed_options(SideLabels)
@@ -438,19 +434,15 @@ def _count_dropped(rules: Sequence[LabelRule], num_kept: int) -> Int[Tensor, " q
 def _runs(query_labels: Tensor, gallery_labels: Tensor) -> Runs:
     """Find the run of items with each query's label: its start, its length, and the items that have such labels.
 
-    For queries 5, 3 and a gallery 3, 4, 5, 3 the items are 0, 3, 2, the starts 2, 0, and the lengths 1, 2. With few
-    items all are sorted: the items are 0, 3, 1, 2, and the starts 3, 0.
+    For queries 5, 3 and a gallery 3, 4, 5, 3 the items are 0, 3, 2, the starts 2, 0, and the lengths 1, 2.
     """
     query_labels = query_labels.contiguous()  # searchsorted warns otherwise
-    if len(gallery_labels) <= _FEW_ITEMS:
-        ordered, order = gallery_labels.sort(stable=True)
-    else:  # often few items have the label of a query: sort only them
-        items = _are_among(query_labels.unique(), gallery_labels).nonzero()[:, 0]
-        ordered, order = gallery_labels[items].sort(stable=True)
-        order = items[order]
+    # Often few items have the label of a query: sort only them.
+    items = _are_among(query_labels.unique(), gallery_labels).nonzero()[:, 0]
+    ordered, order = gallery_labels[items].sort(stable=True)
     start = torch.searchsorted(ordered, query_labels)
     length = torch.searchsorted(ordered, query_labels, right=True) - start
-    return start, length, order
+    return start, length, items[order]
 
 
 def _with_one_of(targets: Collection[int], labels: LabelValues, name: str) -> Bool[Tensor, " samples"]:
@@ -467,8 +459,6 @@ def _are_among(
     """Mark the samples with one of some ascending labels."""
     if not len(targets):
         return torch.zeros_like(labels, dtype=torch.bool)
-    if len(targets) <= _FEW_LABELS:
-        return reduce(operator.ior, (labels == label for label in targets))
     ascending = torch.as_tensor(targets, dtype=torch.int64, device=labels.device)
     place = torch.searchsorted(ascending, labels.contiguous())  # it warns of labels that are not contiguous
     place = place.clamp_(max=len(ascending) - 1)
