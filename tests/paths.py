@@ -64,8 +64,6 @@ PATHS = {
     "serial_sort": "functional.retrieval.ranking.counting._SERIAL_SORT",
     "shared_slots": "functional.retrieval.ranking.ranks._SLOTS",
     "listed_scores": "functional.retrieval.ranking.top_k._SCORES_AT_A_TIME",
-    "top_columns_elsewhere": "functional.retrieval.ranking.top_k._columns_on_any_device",
-    "top_columns_on_cpu": "functional.retrieval.ranking.top_k._columns_on_cpu",
     "max_differing": "functional.retrieval.relevance.from_labels._MAX_DIFFERING",
     "labeled_pairs": "tasks.places.grouped_gallery._PAIRS_AT_A_TIME",
     "listed_pairs": "functional.retrieval.relevance.relevance._PAIRS_AT_A_TIME",
