@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,12 +28,11 @@ from reid_torchmetrics.functional.retrieval.measures import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import DRAWN_TIES, TIE_POLICIES, PositiveRanks, block_of
 from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, RULES_BY_LABEL, lists_names
-from reid_torchmetrics.functional.retrieval.scores import check_rerank, check_similarity
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rerank, check_rerank, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import Settings, agree
 from reid_torchmetrics.metrics import base
 
-from .options import DEFAULTS, ReIDOptions, ScoreOptions, explicit_signature
 from .ranking import SampleStates
 
 Found = TypeVar("Found")
@@ -46,6 +45,27 @@ _NO_MEAN = (
     "`{}` must have a value that is the mean of its values for single queries, `per_query`, to be a number of results;"
     " got another one."
 )
+
+
+class ScoreOptions(TypedDict, total=False):
+    """Options for the protocol, and for scoring and ranking."""
+
+    protocol: _names.ProtocolName | evaluation.Protocol
+    ground_truth: Mapping[int, Any] | Sequence[Any] | None
+    similarity: _names.SimilarityName | CustomSimilarity | None
+    packed: bool
+    ties: _names.TieName | None
+    rerank: Rerank | None
+    max_bytes: int | None
+
+
+class ReIDOptions(ScoreOptions, evaluation.RelevanceOptions, base.MetricOptions, total=False):
+    """Options of `EmbeddingMetric`."""
+
+
+DEFAULTS = {"protocol": evaluation.DEFAULT_PROTOCOL, "packed": False}
+"""defaults of options other than None"""
+explicit_signature = base.explicit_signature(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
 
 
 class EmbeddingMetric(SampleStates):

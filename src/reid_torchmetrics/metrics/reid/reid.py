@@ -19,8 +19,7 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.world import results_made
 from reid_torchmetrics.metrics import base
 
-from .embedding_metric import EmbeddingMetric
-from .options import DEFAULTS, ReIDOptions, explicit_signature
+from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, explicit_signature
 
 
 class CollectionOptions(ReIDOptions, evaluation.ProtocolOptions, total=False):

@@ -18,6 +18,13 @@ from .protocols import DEFAULT_PROTOCOL, PROTOCOLS, find_protocol, take_protocol
 from .query_statistics import Breakdown, LeftOutQueries, mean_by, sums_of_groups
 from .rank_lists import LIST_METHODS, RankLists
 from .ranked import NO_RANKING, CameraPairs, ListCounts, RankedSamples, Ranking, Updates
-from .ranking import EXPECTATIONS, list_samples, problem_of_process, rank_problem, rank_samples, share_defined
+from .ranking import (
+    EXPECTATIONS,
+    list_samples,
+    problem_of_process,
+    rank_problem,
+    rank_samples,
+    share_defined,
+    summarize,
+)
 from .results import RETRIEVAL_METHODS, RetrievalResults, rankings_of
-from .summary import summarize

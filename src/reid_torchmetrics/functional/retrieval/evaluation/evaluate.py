@@ -25,9 +25,8 @@ from .protocol import Protocol, ProtocolOptions, RankingOptions, Setup
 from .protocols import DEFAULT_PROTOCOL, take_protocol
 from .rank_lists import RankLists, find_rank_lists
 from .ranked import RankedSamples, Ranking
-from .ranking import rank_problem
+from .ranking import rank_problem, summarize
 from .results import RetrievalResults
-from .summary import summarize
 
 _LABELS_OF_A_GALLERY = ("query_identities", "gallery_identities", "gallery_positions")
 """labels that decide relevance where a gallery is given; `evaluate(embeddings, labels)` has none of them"""

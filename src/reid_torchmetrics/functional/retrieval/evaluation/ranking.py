@@ -1,4 +1,4 @@
-"""Rank samples or a retrieval problem, for any number of processes: from samples to the ranks of positives.
+"""Rank samples or a retrieval problem, for any number of processes: from samples to ranks of positives and results.
 
 samples          each process keeps the samples of its updates          sharding/
 problem          all queries against this process's gallery             problem.py
@@ -6,6 +6,7 @@ relevance        the positives, negatives and junk of each query        relevanc
 scores           of all queries against this process's gallery          scores/
 ranks, counts    of the positives among their candidates                ranking/, sharding/
 drawn            expectations where the protocol draws galleries        EXPECTATIONS
+results          the reported numbers of every query                    results.py
 
 The gallery does not move: the queries are sent to every process, and counts are added up. All processes end with the
 same ranks as one process with all samples. Rank lists take the same steps.
@@ -19,12 +20,12 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.retrieval import sharding
-from reid_torchmetrics.functional.retrieval.measures import DrawnResults
+from reid_torchmetrics.functional.retrieval import measures, sharding
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import (
     QueryCounts,
@@ -37,11 +38,12 @@ from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import ALONE, World, results_made, samples_shared
 
 from .problem import GROUPED_GALLERIES, Embeddings, Labels, RetrievalProblem
-from .protocol import RankingOptions
+from .protocol import Protocol, RankingOptions, Setup
 from .rank_lists import RankLists, find_rank_lists
 from .ranked import RankedSamples, Ranking, Updates
+from .results import RetrievalResults
 
-EXPECTATIONS: Registry[Callable[..., DrawnResults]] = Registry("EXPECTATIONS", {})
+EXPECTATIONS: Registry[Callable[..., measures.DrawnResults]] = Registry("EXPECTATIONS", {})
 """expectations besides ranks, which tasks add: functions of scores, relevance, and options of a protocol"""
 
 
@@ -297,3 +299,86 @@ def _unranked(problem: RetrievalProblem, reason: str) -> Ranking:
         undefined=reason,
         names=problem.labels.names,
     )
+
+
+def summarize(
+    ranking: Ranking,
+    protocol: Protocol,
+    setup: Setup,
+    *,
+    max_rank: int,
+    cmc_ranking: Ranking | None = None,
+    problem: object = None,
+) -> RetrievalResults:
+    """Evaluate every query, and the numbers that `protocol` reports; the CMC may have a ranking of its own.
+
+    Everything but the ranks, which may be large, is copied: rankings may be shared. The results hold `problem`, the
+    evaluated samples.
+    """
+    ranks = ranking.ranks
+    cmc_ranking = cmc_ranking or ranking
+    # The values are no views of the rankings. AP and INP are always there, reported or not: breakdowns and lists of
+    # hard queries use them.
+    values: dict[str, Tensor] = {}
+    for name in dict.fromkeys((*protocol.reports, "map", "minp")):
+        measure, k = measures.parse_report(name)
+        ranked = cmc_ranking if measure.is_cmc else ranking
+        if ranked.drawn is None or not protocol.draws(measure):
+            values_of_measure = measure.compute(ranked.ranks, protocol, k)
+        else:
+            values_of_measure = measures.measure_drawn(name, ranked.drawn)
+        values[name] = values_of_measure.clone()
+    cmc, weight, drawn = _average_curves(ranking, cmc_ranking, protocol, max_rank=max_rank)
+    has_ranks_for_cmc = drawn is None and protocol.cmc_same_camera is not None
+    return RetrievalResults(
+        per_query={name: values[name] for name in protocol.reports},
+        average_precision=values["map"].clone(),
+        inverse_negative_penalty=values["minp"].clone(),
+        first_rank=measures.first_rank(ranks),
+        cmc=cmc,
+        num_positives=ranks.num_positives.clone(),
+        num_candidates=ranks.num_candidates.clone(),
+        query_index=ranking.query_index.clone(),
+        counts=ranking.counts,
+        ranks=ranks,
+        protocol=protocol,
+        setup=setup,
+        weight=_copy(weight),
+        query_identities=_copy(ranking.query_identities),
+        query_cameras=_copy(ranking.query_cameras),
+        query_hash=ranking.query_hash,
+        problem=problem,
+        label_names=ranking.names or None,
+        ranks_for_cmc=cmc_ranking.ranks if has_ranks_for_cmc else None,
+        drawn=drawn,
+    )
+
+
+def _copy(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.clone()
+
+
+def _average_curves(
+    ranking: Ranking, cmc_ranking: Ranking, protocol: Protocol, *, max_rank: int
+) -> tuple[Float[Tensor, " max_rank"], Float[Tensor, " queries"] | None, measures.DrawnResults | None]:
+    """Return the mean CMC curve, the weight of each query in it, and expectations over drawn galleries.
+
+    The expectations of the CMC are under its own camera rule, up to the last reported rank: metrics share longer ones.
+    """
+    action = ranking.counts.counting(protocol.empty_target_action)
+    drawn = cmc_ranking.drawn
+    if drawn is None:
+        cmc = measures.cmc_curve(cmc_ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+        return cmc, None, None
+    reported = map(measures.parse_report, protocol.reports)
+    length = max([max_rank, *(k for measure, k in reported if measure.is_cmc)])
+    drawn = replace(drawn, cmc=drawn.cmc[:, :length].contiguous())
+    if ranking.drawn is not None:
+        drawn = replace(
+            drawn,
+            average_precision=ranking.drawn.average_precision,
+            inverse_negative_penalty=ranking.drawn.inverse_negative_penalty,
+        )
+    weight = drawn.weight if protocol.queries_in_draw else None
+    cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
+    return cmc, weight, drawn

@@ -150,15 +150,6 @@ class Samples:
             return [0, 0]
         return [union_of_marks(self.marks[self.roles & role > 0]) for role in (QUERY, GALLERY)]
 
-    def check_leave_one_out(self) -> None:
-        """Raise a ValueError unless every query is a gallery item for all others."""
-        num_queries_only = int((self.roles == QUERY).sum())
-        if num_queries_only:
-            raise ValueError(
-                "`is_query` must be left out under a leave-one-out protocol, as every sample is a query and, for all"
-                f" others, a gallery item; got {num_queries_only} samples that are queries only."
-            )
-
     def rows(self, positions: Tensor | slice) -> Rows:
         """Return the embeddings at some positions."""
         if isinstance(positions, Tensor):

@@ -149,8 +149,12 @@ def examine_samples(
     """
 
     def examine() -> tuple[list[Numbered], list[int]]:
-        if leave_one_out:
-            samples.check_leave_one_out()
+        num_queries_only = int((samples.roles == QUERY).sum()) if leave_one_out else 0
+        if num_queries_only:
+            raise ValueError(
+                "`is_query` must be left out under a leave-one-out protocol, as every sample is a query and, for all"
+                f" others, a gallery item; got {num_queries_only} samples that are queries only."
+            )
         _check_extra_names(samples, extra)
         roles = [Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)]
         return roles, _ShardStatus.numbers(samples, extra)
