@@ -22,7 +22,6 @@ from reid_torchmetrics.files import (
     RESULT_COLUMNS,
     TABLES,
     Column,
-    DataSetTable,
     ObjectTable,
     RowList,
     UnreadRowsError,
@@ -30,10 +29,10 @@ from reid_torchmetrics.files import (
     check_crowds,
     check_keys,
     check_kind_of_ids,
-    checked_masks_of_rows,
     decoded_json,
     fill_boxes_and_areas,
     find_images,
+    masks_of_annotations,
     named_images,
     parsed,
     read_data_set,
@@ -44,7 +43,6 @@ from reid_torchmetrics.files import (
     sizes_by_id,
     unknown_id,
 )
-from reid_torchmetrics.functional.detection.inputs import RunMasks
 
 Row: TypeAlias = dict[str, Any]
 Ids: TypeAlias = Any
@@ -57,6 +55,8 @@ _INDEXED_COLUMNS = (
     _COLUMNS["annotations", "iscrowd"],
 )
 """columns of annotations that are checked"""
+_READ_COLUMNS = ("id", *ANNOTATION_COLUMNS)
+"""columns of annotations that are read without dicts"""
 _TABLES = ("dataset", "anns", "imgToAnns", "catToImgs")
 """attributes with the dicts of annotations"""
 
@@ -93,13 +93,11 @@ class COCO:
     def _read(self, path: str | os.PathLike[str]) -> None:
         """Read a file without a dict for each annotation; `UnreadRowsError` for files that are unlike most."""
         file = _File(readable(path).read_bytes())
-        lists = file.read_data_set(has_masks=False)
-        if lists.categories is None:  # a data set of captions
+        file.lists, file.table = read_data_set(file.text, _READ_COLUMNS, has_masks=False)
+        if "categories" not in file.lists:  # a data set of captions
             raise UnreadRowsError
-        check_keys("annotations", lists.annotations, [_COLUMNS["annotations", "iscrowd"]], ("ignore",))
-        check_crowds(lists.annotations.columns["iscrowd"])
-        file.lists = {"images": lists.images, "categories": lists.categories}
-        file.table = lists.annotations
+        check_keys("annotations", file.table, [_COLUMNS["annotations", "iscrowd"]], ("ignore",))
+        check_crowds(file.table.columns["iscrowd"])
         self._index_images(file.lists)
         self._file = file
 
@@ -109,7 +107,13 @@ class COCO:
         if name not in _TABLES or file is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._file = None
-        self.dataset = _parsed(self._source, file)
+        content = decoded_json(file.text)
+        if file.truth is None:
+            self.dataset = {**content, **file.lists}
+        else:
+            with warnings.catch_warnings():  # they were given when the file was read
+                warnings.simplefilter("ignore")
+                self.dataset = _data_set_of_results(self._source, content, file.truth)
         self._index_annotations(self.dataset["annotations"])
         return vars(self)[name]
 
@@ -332,7 +336,7 @@ class COCO:
 
     def annToRLE(self, ann: Row) -> Row:
         """Return the mask of an annotation, also for polygons: `size` and `counts`, bytes in COCO's compressed form."""
-        masks = masks_of([ann], self.imgs)
+        masks = masks_of_annotations([ann], self.imgs)
         segmentation = ann.get("segmentation")
         if isinstance(segmentation, Mapping) and isinstance(segmentation.get("counts"), (str, bytes)):
             return dict(segmentation)
@@ -341,14 +345,9 @@ class COCO:
 
     def annToMask(self, ann: Row) -> NDArray[np.uint8]:
         """Return the mask of an annotation as pixels, 0 or 1, [height, width]."""
-        (pixels,) = masks_of([ann], self.imgs)[:1].to_bits().pixels
+        (pixels,) = masks_of_annotations([ann], self.imgs)[:1].to_bits().pixels
         flags: NDArray[np.bool_] = pixels.numpy()
         return flags.astype(np.uint8)
-
-
-def masks_of(annotations: Sequence[Row], images: Mapping[Any, Row]) -> RunMasks:
-    """Return the masks of annotations, or their boxes as masks; `images` are by id."""
-    return checked_masks_of_rows(annotations, [images.get(row["image_id"], {}) for row in annotations])
 
 
 def _source_name(source: Any, argument: str) -> str:
@@ -383,25 +382,11 @@ class _File:
     """the images and categories of a data set"""
     table: ObjectTable = field(init=False)
 
-    def read_data_set(self, *, has_masks: bool, images: Iterable[Row] | None = None) -> DataSetTable:
-        """Read the lists of a data set."""
-        return read_data_set(self.text, ("id", *ANNOTATION_COLUMNS), has_masks=has_masks, images=images)
-
     def read(self, images: Iterable[Row], *, has_masks: bool) -> ObjectTable:
         """Read the annotations or results, with masks in some images."""
         if self.truth is None:
-            return self.read_data_set(has_masks=has_masks, images=images).annotations
+            return read_data_set(self.text, _READ_COLUMNS, has_masks=has_masks, images=images).annotations
         return read_table(io.BytesIO(self.text), RESULT_COLUMNS, sizes_by_id(images) if has_masks else None)
-
-
-def _parsed(source: str, file: _File) -> dict[str, Any]:
-    """Return a data set of the annotations or results of a file as dicts."""
-    content = decoded_json(file.text)
-    if file.truth is None:
-        return {**content, **file.lists}
-    with warnings.catch_warnings():  # they were given when the file was read
-        warnings.simplefilter("ignore")
-        return _data_set_of_results(source, content, file.truth)
 
 
 def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any, Row], truth: Any) -> _File:

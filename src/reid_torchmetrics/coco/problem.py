@@ -8,24 +8,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.files import (
     ObjectTable,
     UnreadRowsError,
+    are_of_other_sizes,
     counts_although_ignored,
+    masks_of_annotations,
     num_without_mask,
     similar_key,
     size_of,
 )
-from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns, overlaps_of_masks
 from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects, ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.inputs import (
@@ -42,7 +43,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.functional.world import results_made
 
-from .data_set import COCO, Row, masks_of
+from .data_set import COCO, Row
 
 _CPU = torch.device("cpu")
 _MOST_SHOWN = 256  # images
@@ -117,7 +118,7 @@ class CocoSide:
             images=torch.from_numpy(np.arange(len(counts)).repeat(counts)),
             labels=torch.tensor(labels, dtype=torch.int64, device=_CPU),
             columns=columns,
-            masks=masks_of(rows, coco.imgs) if has_masks else None,
+            masks=masks_of_annotations(rows, coco.imgs) if has_masks else None,
             dicts=rows,
         )
 
@@ -137,7 +138,14 @@ class CocoSide:
         table = table.at(rows)
         columns = {}
         for key in ("iscrowd", *shapes):
-            columns[key] = torch.from_numpy(_table_column(table, key))
+            if key in table.columns:
+                numbers = torch.from_numpy(table.columns[key].astype(np.float64))
+            else:  # of masks alone
+                masks: Any = table.masks
+                numbers = masks.areas if key == "area" else masks.boxes()
+            if not bool(numbers.isfinite().all()):
+                raise UnreadRowsError
+            columns[key] = numbers
         return cls(
             coco=coco,
             ids=table.columns["id"].tolist(),
@@ -194,17 +202,6 @@ def _shapes_of_columns(name: str, params: Any) -> dict[str, tuple[int, ...]]:
 def _is_finite(name: str, key: str) -> bool:
     """Return whether numbers must be finite; boxes of results may be anything, and overlap nothing then."""
     return name == "annotations" or key not in ("area", "bbox")
-
-
-def _table_column(table: ObjectTable, key: str) -> NDArray[np.float64]:
-    """Return the numbers in a column of a table, float64 [rows, ...]; areas and boxes of masks alone are theirs."""
-    if key not in table.columns and table.masks is not None:
-        values = table.masks.areas if key == "area" else table.masks.boxes()
-        return values.numpy()
-    numbers: NDArray[np.float64] = table.columns[key].astype(np.float64)
-    if not np.isfinite(numbers).all():
-        raise UnreadRowsError
-    return numbers
 
 
 def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:
@@ -412,13 +409,12 @@ def _mask_overlaps(results: CocoSide, truth: CocoSide, image_ids: Sequence[Any],
     """Return the overlaps of masks, image by image."""
     masks: Any = results.masks
     true_masks: Any = truth.masks
-    images = torch.cat([results.images, truth.images])
-    sizes = torch.from_numpy(np.concatenate([masks.sizes, true_masks.sizes]))
-    expected = sizes.new_zeros(len(image_ids), 2).index_copy(0, images, sizes)
-    is_other = (expected[images] != sizes).any(1)
-    if bool(is_other.any()):
-        image = images[is_other][0]
-        got = f"{sizes[is_other][0].tolist()} and {expected[image].tolist()} in image {image_ids[int(image)]!r}"
+    images = np.concatenate([truth.images, results.images])
+    sizes = np.concatenate([true_masks.sizes, masks.sizes])
+    are_other = are_of_other_sizes(images, sizes)
+    if are_other.any():
+        image = images[are_other][0]
+        got = f"{sizes[are_other][0].tolist()} and {sizes[images == image][0].tolist()} in image {image_ids[image]!r}"
         raise ValueError(f"`annotations` and results must have masks of one size in an image; got {got}.")
     preds = ImageColumns(counts[0], {"masks": masks})
     target = ImageColumns(counts[1], {"masks": true_masks})
@@ -429,22 +425,19 @@ def _keypoint_overlaps(results: CocoSide, truth: CocoSide, params: Any, counts: 
     """Return the similarities of keypoints, image by image."""
     kind = KeypointType(tuple(np.asarray(params.kpt_oks_sigmas).tolist()))
     keypoints = results.columns["keypoints"][:, :, :2]
-    true_keypoints = truth.columns["keypoints"]
-    columns = ObjectColumns(truth.columns["bbox"], truth.columns["area"], truth.columns["iscrowd"].bool())
+    is_crowd = truth.columns["iscrowd"].bool()
 
     def compute_overlaps(image: tuple[slice, slice]) -> Tensor:
         """Return the similarities of all detections and ground truths in an image."""
         rows, true_rows = image
-        boxes, areas, is_crowd, _ = columns
-        image_columns = ObjectColumns(boxes[true_rows], areas[true_rows], is_crowd[true_rows])
-        return kind.overlaps(keypoints[rows], true_keypoints[true_rows], image_columns).flatten()
+        columns = ObjectColumns(truth.columns["bbox"][true_rows], truth.columns["area"][true_rows], is_crowd[true_rows])
+        return kind.overlaps(keypoints[rows], truth.columns["keypoints"][true_rows], columns).flatten()
 
     images = list(zip(_slices(counts[0]), _slices(counts[1]), strict=True))
-    table = torch.cat([columns.areas[:0], *workers.share(compute_overlaps, images)])
+    table = torch.cat([truth.columns["area"][:0], *workers.share(compute_overlaps, images)])
     return table if params.useCats else torch.zeros_like(table)  # without categories nothing overlaps in pycocotools
 
 
 def _slices(counts: Tensor) -> list[slice]:
     """Return the rows of each image."""
-    ends = [0, *counts.cumsum(0).tolist()]
-    return [slice(start, stop) for start, stop in pairwise(ends)]
+    return list(starmap(slice, pairwise(segments.edges(counts).tolist())))

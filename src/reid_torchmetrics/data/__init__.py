@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from reid_torchmetrics import _signatures
 
 if TYPE_CHECKING:  # an alias tells type checkers that a name is public
-    from .cartucho_files import read_cartucho as read_cartucho
-    from .kitti_files import KITTI_CLASSES as KITTI_CLASSES
-    from .kitti_files import read_kitti as read_kitti
+    from .box_lines import KITTI_CLASSES as KITTI_CLASSES
+    from .box_lines import read_cartucho as read_cartucho
+    from .box_lines import read_kitti as read_kitti
     from .label_arrays import number_identities as number_identities
     from .label_files import NAME_PATTERNS as NAME_PATTERNS
     from .label_files import labels_from_names as labels_from_names
@@ -29,8 +29,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .yolo_names import read_yolo_names as read_yolo_names
 
 _NAMES = {
-    "cartucho_files": "read_cartucho",
-    "kitti_files": "KITTI_CLASSES read_kitti",
+    "box_lines": "KITTI_CLASSES read_cartucho read_kitti",
     "label_arrays": "number_identities",
     "label_files": "NAME_PATTERNS labels_from_names read_labels",
     "list_files": "read_ground_truth read_retrieved",

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from reid_torchmetrics import _hints
 
 from .array_files import reading
+from .box_lines import KITTI_CLASSES, REGION
 from .folders import Folder, has_files, list_files
-from .kitti_files import KITTI_CLASSES, REGION
 from .line_tables import is_number
 from .text_files import read_rows, read_text_lines
 

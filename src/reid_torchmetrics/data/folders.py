@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
 
-from reid_torchmetrics import _hints
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.files import OTHER_DOCUMENTS, bare_name, check_apart
+from reid_torchmetrics.files import OTHER_DOCUMENTS
 
 Folder = str | PathLike[str]
 
-_T = TypeVar("_T")
-
 _MAX_SUFFIXES = 4  # in a message
-_FEW = 0.25  # of the images on one side are on both sides
 _COPY_OF_MACOS = "._"  # begins the names of files that macOS writes beside the real ones
 
 
@@ -63,51 +58,6 @@ def has_files(folder: Folder, suffix: str) -> bool:
     """Return whether a folder exists and has a file with a suffix, in small or capital letters."""
     path = Path(folder)
     return path.is_dir() and bool(_file_names(path, suffix))
-
-
-def match_images(
-    names: Collection[str], results: Mapping[str, _T], *, argument: str, folder: Folder, result_folder: Folder
-) -> dict[str, _T]:
-    """Return the detections by the names that the images have among the ground truths, if they have one there.
-
-    A warning tells if few images are on both sides.
-
-    Args:
-        names: The images with ground truths.
-        results: Detections of each image, by its name.
-        argument: The name of the argument for the ground truths.
-        folder: The folder or file of ground truths.
-        result_folder: The folder or file of detections.
-
-    Raises:
-        ValueError: Two names on one side belong to one image, or the sides have no image in common.
-    """
-    renamed = _rename_images(names, results, argument)
-    true_names = set(names)
-    unknown_names = renamed.keys() - true_names
-    num_common = len(renamed) - len(unknown_names)
-    if num_common < _FEW * min(len(names), len(renamed)):
-        first = min(true_names - renamed.keys())
-        got = f"{min(unknown_names)!r} first in {str(result_folder)!r}, and {first!r} first in {str(folder)!r}"
-        if not num_common:
-            raise ValueError(f"`results` must have an image in common with `{argument}`; got {got}.")
-        warn(f"`results` should have most images in common with `{argument}`; got {num_common:,}, without {got}.")
-    return renamed
-
-
-def _rename_images(names: Collection[str], results: Mapping[str, _T], argument: str) -> dict[str, _T]:
-    by_bare_name: dict[str, list[str]] = {}
-    for name in names:
-        by_bare_name.setdefault(bare_name(name), []).append(name)
-    images: dict[str, list[str]] = {}
-    for name in results:
-        candidates = [name] if name in names else by_bare_name.get(bare_name(name), [name])
-        if len(candidates) > 1:
-            got = f"{_hints.listed(candidates, str)} for {name!r}"
-            raise ValueError(f"`{argument}` must have one name for each image; got {got}.")
-        images[name] = candidates
-    check_apart("results", images)
-    return {images[name][0]: value for name, value in results.items()}
 
 
 def warn_of_exchange(argument: str, folder: Folder, results: Folder) -> None:

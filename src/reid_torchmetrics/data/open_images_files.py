@@ -21,14 +21,9 @@ _IMAGE = "ImageID"
 _BOX = ("XMin", "YMin", "XMax", "YMax")
 _REQUIRED = (_IMAGE, "LabelName", *_BOX)
 _GROUP = "IsGroupOf"
-_SPELLINGS = {
-    _GROUP: _GROUP,
-    "Source": "Source",
-    "Score": "Score",
-    "Confidence": "Score",
-    "Conf": "Score",
-}
-"""names of further columns by their names in files"""
+_SPELLINGS = {name.lower(): name for name in (*_REQUIRED, _GROUP, "Source", "Score")}
+_SPELLINGS |= {"confidence": "Score", "conf": "Score"}
+"""names of columns by their names in files, in small letters"""
 _ANNOTATION_COLUMNS = frozenset((_GROUP, "Source"))
 """columns of annotations alone"""
 _IS_GROUP = {"1": 1, "true": 1, "0": 0, "-1": 0, "false": 0, "": 0}
@@ -129,36 +124,25 @@ def _read_table(argument: str, path: Path) -> _Table:
 
     Raises:
         OSError: There is no such file, or it may not be read.
-        ValueError: A file that is no CSV, a missing column, or a row with too few or too many values.
+        ValueError: A file that is no CSV, a missing column, two columns of one meaning, or a row with too few or too
+            many values.
     """
     with reading(path, "a table in CSV with a header, in UTF-8"):
         numbered_rows = read_rows(path).numbered_rows
     lines = [Line(list(map(str.strip, words)), ",".join(words), f"{path}:{number}") for number, words in numbered_rows]
-    header, rows = ([], []) if not lines else (lines[0].words, lines[1:])
-    columns = _column_names(argument, path, header)
-    for row in rows:
-        if len(row.words) != len(columns):
-            rule = f"{len(columns)} values in a row, as many as names in the header"
-            raise _row_error(argument, rule, row, f"{len(row.words)} in ")
-    return _Table(columns, rows)
-
-
-def _column_names(argument: str, path: Path, header: Sequence[str]) -> list[str]:
-    """Return the names of the columns in a header, in our own spelling.
-
-    Raises:
-        ValueError: A missing column, or two columns of one meaning.
-    """
-    names = {name.lower(): name for name in _REQUIRED}
-    names |= {spelling.lower(): name for spelling, name in _SPELLINGS.items()}
-    columns = [names.get(name.lower(), name) for name in header]
+    header = lines[0].words if lines else []
+    columns = [_SPELLINGS.get(name.lower(), name) for name in header]
     value = f"the header {','.join(header)!r}, {path}"
     for name in _REQUIRED:
         if name not in columns:
             raise ValueError(f"`{argument}` must have a column {name!r}; got {value}.")
     if len(set(columns)) != len(columns):
         raise ValueError(f"`{argument}` must have columns of different meanings; got {value}.")
-    return columns
+    for row in lines[1:]:
+        if len(row.words) != len(columns):
+            rule = f"{len(columns)} values in a row, as many as names in the header"
+            raise _row_error(argument, rule, row, f"{len(row.words)} in ")
+    return _Table(columns, lines[1:])
 
 
 def _row_error(argument: str, rule: str, row: Line, value: str = "") -> ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,9 +14,9 @@ from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 from .box_lines import pair_images
-from .folders import Folder, warn_of_exchange
+from .folders import Folder, list_files, warn_of_exchange
 from .image_sizes import LEAST_SHARE, MOST_SHARE, ImageSizes, Size, are_shares
-from .line_tables import Files, LineTable, exchange, split_images
+from .line_tables import Files, LineTable, exchange, is_number, parse_numbers, read_lines, split_images
 from .yolo_layouts import (
     CORNERS,
     NUM_BOX,
@@ -27,12 +28,13 @@ from .yolo_layouts import (
     sizes_by_length,
     usual_layout,
 )
-from .yolo_lines import find_classes, read_yolo_lines, word_error
-from .yolo_names import check_named, class_numbers, find_name_file, read_yolo_names
+from .yolo_names import check_named, class_numbers, find_name_file, is_note, read_yolo_names
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
 _LEAST_SHARE_LEAVING = 0.03
 _MAX_VISIBILITY = 2
+_MAX_CLASS = 2**63 - 1
+_CLASS_RULE = f"a class from 0 to {_MAX_CLASS}"
 
 _Dicts = list[dict[str, Any]]
 
@@ -116,8 +118,8 @@ def read_yolo_folders(
     if iou_type == "segm" and image_sizes is None:
         raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
     sizes = ImageSizes(image_sizes)
-    ground_truths = read_yolo_lines("labels", labels)
-    detections = read_yolo_lines("results", results)
+    ground_truths = _read_yolo_lines("labels", labels)
+    detections = _read_yolo_lines("results", results)
 
     # Find the layout of all lines, in the other order of the folders if they are exchanged.
     layout = find_layout((ground_truths, detections), iou_type)
@@ -139,7 +141,14 @@ def read_yolo_folders(
     _check_order(pred_shapes)
     class_names, notes = _match_classes(target_shapes, pred_shapes, labels, results, needs_names=needs_names)
     is_inferred_rotated = iou_type is None and layout is CORNERS
-    _warn_of_doubts(iou_type, sizes, len(ground_truths) + len(detections), is_inferred_rotated=is_inferred_rotated)
+    num_lines = len(ground_truths) + len(detections)
+    if is_inferred_rotated:
+        warn(
+            f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`,"
+            " and `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
+        )
+    if iou_type == "keypoints" and image_sizes is None and num_lines:
+        warn("Keypoints are read as shares of images: without `image_sizes` their similarity is that of square images.")
 
     # Convert the columns of all lines, and split them into images.
     kinds = ("rotated", "bbox") if is_inferred_rotated else (iou_type or "bbox",)
@@ -206,17 +215,6 @@ def _find_exchanged_layout(
     return exchanged
 
 
-def _warn_of_doubts(iou_type: str | None, sizes: ImageSizes, num_lines: int, *, is_inferred_rotated: bool) -> None:
-    """Warn of corners without an `iou_type`, and of keypoints without sizes of images."""
-    if is_inferred_rotated:
-        warn(
-            f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`,"
-            " and `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
-        )
-    if iou_type == "keypoints" and sizes.sizes is None and num_lines:
-        warn("Keypoints are read as shares of images: without `image_sizes` their similarity is that of square images.")
-
-
 class _ShapesOfLines:
     """The shapes in lines with a common layout.
 
@@ -227,7 +225,7 @@ class _ShapesOfLines:
     def __init__(self, lines: LineTable, layout: Layout) -> None:
         self.lines = lines
         self.layout = layout
-        self.classes = find_classes(lines)
+        self.classes = np.array([_parse_class(word) for word in lines.vocabulary], np.int64)[lines.words]
         by_length = sizes_by_length(lines, layout)
         self.sizes = np.array([by_length[length] for length in lines.lengths.tolist()], np.int64)
         """number of values of each shape; all lines fit the layout"""
@@ -249,7 +247,7 @@ class _ShapesOfLines:
         if not is_valid.all():
             place = int(is_valid.argmin())
             position = int(np.searchsorted(lines.starts + lines.lengths, place, side="right"))
-            raise word_error(lines, position, int(column[place]) + 1, "numbers from 0 to 1", "is none")
+            raise _word_error(lines, position, int(column[place]) + 1, "numbers from 0 to 1", "is none")
 
     def images(self, files: Files, names: Sequence[str], sizes: ImageSizes, kinds: Sequence[str]) -> _Dicts:
         """Return the labels and shapes of each image, in pixels, and the scores of detections.
@@ -265,7 +263,8 @@ class _ShapesOfLines:
             columns["scores"] = self.lines.numbers[self.lines.starts + self.sizes]
         images = split_images(columns, files, names, has_ids=not self.lines.are_results)
         if "segm" in kinds:
-            polygons = self._polygons()
+            points, starts = self._points(np.ones(len(self.sizes), np.bool_))  # as shares
+            polygons = np.split(points, starts[1:])[: len(starts)]
             for name, image in zip(names, images, strict=True):
                 image["masks"] = _masks(polygons[files.get(name, slice(0, 0))], sizes.find(name))
         return images
@@ -305,11 +304,6 @@ class _ShapesOfLines:
         is_point = column < np.repeat(np.where(is_selected, self.sizes, 0), lines.lengths)
         num_points = self.sizes[is_selected] // 2
         return lines.numbers[is_point].reshape(-1, 2), np.cumsum(num_points) - num_points
-
-    def _polygons(self) -> list[NDArray[np.float64]]:
-        """Return the points of each polygon, as shares."""
-        points, starts = self._points(np.ones(len(self.sizes), np.bool_))
-        return np.split(points, starts[1:])[: len(starts)]
 
     def _keypoints(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return x, y and visibility of keypoints, in pixels: [lines, keypoints, 3]."""
@@ -357,3 +351,60 @@ def _masks(polygons: Sequence[NDArray[np.float64]], size: Size) -> list[dict[str
     width, height = size
     in_pixels = [[(points * [width, height]).ravel().tolist()] for points in polygons]
     return RunLengths.from_polygons(in_pixels, (height, width)).to_coco()
+
+
+def _read_yolo_lines(argument: str, folder: Folder) -> LineTable:
+    """Read the lines of a folder with a file for each image; a list of classes and a README are no images.
+
+    Raises:
+        FileNotFoundError: The folder does not exist.
+        ValueError: A folder without a single file, or a line without a class, or with a word that is no number.
+    """
+    lines = read_lines(argument, list_files(argument, folder, ".txt", is_skipped=is_note))
+    is_faulty = np.isin(lines.words, [place for place, word in enumerate(lines.vocabulary) if _find_fault(word)])
+    line_of_number = np.repeat(np.arange(len(lines)), lines.lengths)
+    is_faulty[line_of_number[np.isnan(lines.numbers)]] = True
+    if is_faulty.any():
+        raise _fault_of_words(lines, int(is_faulty.argmax()))
+    return lines
+
+
+def _word_error(lines: LineTable, position: int, column: int, rule: str, fault: str) -> ValueError:
+    """Return the error for the word in a column of a line."""
+    words, text, where = lines.find_line(position)
+    word = f"word {column + 1}, {words[column]!r}, {fault}"
+    return ValueError(f"`{lines.argument}` must have {rule} in a line; got {text!r}, {where}: {word}.")
+
+
+def _fault_of_words(lines: LineTable, position: int) -> ValueError:
+    """Return the error for a word that cannot be read: a number behind the class, or else the class."""
+    class_word, *words = lines.find_line(position).words
+    for column, number in enumerate(parse_numbers(words), start=1):
+        if math.isnan(number):
+            fault = "has a comma" if "," in words[column - 1] else "is no number"
+            return _word_error(lines, position, column, "numbers behind the class", fault)
+    return _word_error(lines, position, 0, _CLASS_RULE, _find_fault(class_word))
+
+
+def _find_fault(word: str) -> str:
+    """Return what is wrong with the word of a class; "" for one that can be read."""
+    try:
+        label = _parse_class(word)
+    except (ValueError, OverflowError):
+        return "has a comma" if "," in word else "is no whole number"
+    return "" if 0 <= label <= _MAX_CLASS else "is outside of it"
+
+
+def _parse_class(word: str) -> int:
+    """Return a class: a whole number, also as a float such as 2.0.
+
+    Raises:
+        ValueError: Another word.
+        OverflowError: Infinity.
+    """
+    if not is_number(word) or not float(word).is_integer():
+        raise ValueError(word)
+    try:
+        return int(word)
+    except ValueError:
+        return int(float(word))

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 
-from .image_sizes import LEAST_SHARE, MOST_SHARE
+from .image_sizes import are_shares
 from .line_tables import LineTable
 
 NUM_BOX = 4
@@ -153,7 +153,7 @@ def usual_layout(tables: Tables, iou_type: str | None) -> Layout:
     """Return the layout that most lines have, to name the first line of another."""
     if iou_type in ("segm", "rotated"):
         return POLYGONS if iou_type == "segm" else CORNERS
-    labels, results = map(_lines_of_usual_length, tables)
+    labels, results = (_lines_of_length(lines, _usual_length(lines)) for lines in tables)
     needs_box = iou_type != "keypoints"
     for further_lines in (results, _lines_of_length(results, -1)):
         pose = find_pose((labels, further_lines), needs_box=needs_box)
@@ -293,7 +293,7 @@ def _are_in_boxes(tables: Tables, layout: Layout) -> bool:
     lines = _lines_of_pose(tables)
     boxes = lines.columns(0, NUM_BOX)
     edges = edges_of_boxes(boxes)
-    if (boxes[:, 2:] <= 0).any() or not ((edges >= LEAST_SHARE) & (edges <= MOST_SHARE)).all():
+    if (boxes[:, 2:] <= 0).any() or not are_shares(edges).all():
         return False
     if not _have_visibilities(lines, layout):
         return False
@@ -336,16 +336,14 @@ def _have_visibilities(lines: LineTable, layout: Layout) -> bool:
         return True
     numbers = _keypoints(lines, layout)[..., 2]
     are_visibilities = np.isin(numbers, (0, 1, 2)).all(axis=1)
-    are_shares = ((numbers >= LEAST_SHARE) & (numbers <= MOST_SHARE)).all(axis=1)
-    return bool((are_visibilities | (lines.are_results & are_shares)).all())
+    are_confidences = are_shares(numbers).all(axis=1) & lines.are_results
+    return bool((are_visibilities | are_confidences).all())
 
 
-def _lines_of_usual_length(lines: LineTable) -> LineTable:
-    """Return the lines with the most common number of numbers."""
-    if not len(lines):
-        return lines
-    ((length, _),) = Counter(lines.lengths.tolist()).most_common(1)
-    return _lines_of_length(lines, length)
+def _usual_length(lines: LineTable) -> int:
+    """Return the most common number of numbers in a line; 0 without lines."""
+    lengths = Counter(lines.lengths.tolist()).most_common(1)
+    return int(lengths[0][0]) if lengths else 0
 
 
 def _lines_of_length(lines: LineTable, length: int) -> LineTable:

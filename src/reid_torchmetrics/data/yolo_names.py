@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from reid_torchmetrics import _hints
 
 from .array_files import file_error, import_optional, reading
+from .line_tables import is_number
 from .text_files import file_text, open_text, read_text_lines
-from .yolo_lines import is_note
 
 _YAML = (".yaml", ".yml")
 _TEXT = (".txt", ".names", ".labels")
@@ -32,6 +32,9 @@ _NAME_FILES = (
     "_darknet.labels",
 )
 _RULE = "`names` must be a list of texts, or a mapping from whole numbers, from 0 on, to texts"
+_NOTE_NAMES = ("classes", "predefined_classes", "labels")  # lists of classes, as by LabelImg
+_NOTE_PREFIX = "readme"  # in exports of Roboflow
+_MIN_WORDS = 5  # of a line with an object: a class and a box
 _NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
 
 
@@ -68,6 +71,18 @@ def find_name_file(folder: str | PathLike[str]) -> Path | None:
             if len(paths) == 1 and (paths[0].suffix not in _YAML or "names" in file_text(paths[0])):
                 return paths[0]
     return None
+
+
+def is_note(path: Path) -> bool:
+    """Return whether a file is a list of classes or a README, by its name and its first line."""
+    stem = path.stem.lower()
+    if stem not in _NOTE_NAMES and not stem.startswith(_NOTE_PREFIX):
+        return False
+    with open_text(path, errors="replace") as file:
+        text = file.read()
+    words = text.lstrip().partition("\n")[0].split()
+    is_label = len(words) >= _MIN_WORDS and all(map(is_number, words))
+    return bool(words) and not is_label
 
 
 def check_named(labels: Int[NDArray[np.int64], " objects"], names: Mapping[int, str], source: str) -> None:

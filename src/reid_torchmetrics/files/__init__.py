@@ -23,29 +23,26 @@ if TYPE_CHECKING:
         shortened,
         similar_key,
     )
-    from .coco_images import find_images
-    from .coco_masks import checked_masks_of_rows, num_without_mask
+    from .coco_masks import are_of_other_sizes, compressed, masks_of_annotations, num_without_mask
     from .coco_metrics import read_images, write_images
-    from .coco_names import are_results, repeated_id
-    from .coco_rows import CocoReading, image_dict, parsed, row_list, size_of, unknown_id
+    from .coco_names import are_results, find_images, repeated_id
+    from .coco_rows import CocoReading, parsed, row_list, unknown_id
     from .coco_tables import check_crowds, check_keys, named_images, read_coco
-    from .coco_writing import write_coco
     from .file_names import ImagesByName, bare_name, check_apart
     from .foreign_annotations import OTHER_DOCUMENTS, remedy_of_json
     from .json_blocks import UnreadRowsError
     from .object_tables import (
         ANNOTATION_COLUMNS,
         RESULT_COLUMNS,
-        DataSetTable,
         ObjectTable,
         read_data_set,
         read_table,
+        size_of,
         sizes_by_id,
     )
     from .opened_files import read_sides
     from .polygons import flips_of_objects
     from .result_files import FORMAT, StoredArray, load_results, save_results
-    from .run_length_texts import compressed
     from .saved_detections import detections_of_fields, fields_of_detections
     from .saved_retrieval import fields_of_retrieval, retrieval_of_fields
 
@@ -55,21 +52,18 @@ _NAMES = {
     "coco_areas": "fill_boxes_and_areas",
     "coco_columns": "ANNOTATIONS CATEGORIES IMAGES TABLES Column RowList check_kind_of_ids counts_although_ignored"
     " is_image_id is_missing shortened similar_key",
-    "coco_images": "find_images",
-    "coco_masks": "checked_masks_of_rows num_without_mask",
+    "coco_masks": "are_of_other_sizes compressed masks_of_annotations num_without_mask",
     "coco_metrics": "read_images write_images",
-    "coco_names": "are_results repeated_id",
-    "coco_rows": "CocoReading image_dict parsed row_list size_of unknown_id",
+    "coco_names": "are_results find_images repeated_id",
+    "coco_rows": "CocoReading parsed row_list unknown_id",
     "coco_tables": "check_crowds check_keys named_images read_coco",
-    "coco_writing": "write_coco",
     "file_names": "ImagesByName bare_name check_apart",
     "foreign_annotations": "OTHER_DOCUMENTS remedy_of_json",
     "json_blocks": "UnreadRowsError",
-    "object_tables": "ANNOTATION_COLUMNS RESULT_COLUMNS DataSetTable ObjectTable read_data_set read_table sizes_by_id",
+    "object_tables": "ANNOTATION_COLUMNS RESULT_COLUMNS ObjectTable read_data_set read_table size_of sizes_by_id",
     "opened_files": "read_sides",
     "polygons": "flips_of_objects",
     "result_files": "FORMAT StoredArray load_results save_results",
-    "run_length_texts": "compressed",
     "saved_detections": "detections_of_fields fields_of_detections",
     "saved_retrieval": "fields_of_retrieval retrieval_of_fields",
 }

@@ -10,9 +10,8 @@ from typing import Any
 
 from reid_torchmetrics.functional.detection.inputs import SHAPES_IN_WORDS
 
-from .coco_columns import RESULTS, Row, RowList, is_missing
-from .coco_images import Note
-from .coco_masks import check_masks, masks_of_rows
+from .coco_columns import RESULTS, Note, Row, RowList, is_missing
+from .coco_masks import masks_of_list
 
 _KEYS = {"bbox": "bbox", "segmentation": "segm", "keypoints": "keypoints"}
 """keys of results in the order in which areas are taken from them, with the value of `iou_type` for each"""
@@ -45,42 +44,26 @@ def fill_boxes_and_areas(results: RowList, images: Mapping[Any, Row]) -> None:
     """
     iou_type = shape_of_areas(results.rows)
     if iou_type == "bbox":
-        _fill_boxes(results)
+        results.check([_COLUMNS["bbox"]])
+        for position, row in enumerate(results.rows):
+            box = row["bbox"]
+            if box is None or len(box) == 0:
+                raise results.invalid(position, "bbox", "four numbers")
+            row["area"] = box[2] * box[3]
+            row["iscrowd"] = 0
     elif iou_type == "segm":
-        _fill_masks(results, images)
+        masks = masks_of_list(results, images)
+        for row, area, box in zip(results.rows, masks.counts.tolist(), masks.boxes().tolist(), strict=True):
+            row["area"] = area
+            row["iscrowd"] = 0
+            if is_missing(row.get("bbox")):
+                row["bbox"] = box
     elif iou_type == "keypoints":
-        _fill_keypoints(results)
-
-
-def _fill_boxes(results: RowList) -> None:
-    """Give results with boxes their areas."""
-    results.check([_COLUMNS["bbox"]])
-    for position, row in enumerate(results.rows):
-        box = row["bbox"]
-        if box is None or len(box) == 0:
-            raise results.invalid(position, "bbox", "four numbers")
-        row["area"] = box[2] * box[3]
-        row["iscrowd"] = 0
-
-
-def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
-    """Give results with masks their boxes and areas."""
-    check_masks(results, images)
-    masks = masks_of_rows(results.rows, [images[row["image_id"]] for row in results.rows])
-    for row, area, box in zip(results.rows, masks.counts.tolist(), masks.boxes().tolist(), strict=True):
-        row["area"] = area
-        row["iscrowd"] = 0
-        if is_missing(row.get("bbox")):
-            row["bbox"] = box
-
-
-def _fill_keypoints(results: RowList) -> None:
-    """Give results with keypoints their boxes and areas."""
-    results.check([_COLUMNS["keypoints"]])
-    for row in results.rows:
-        x = row["keypoints"][0::3]
-        y = row["keypoints"][1::3]
-        width = max(x) - min(x)
-        height = max(y) - min(y)
-        row["area"] = width * height
-        row["bbox"] = [min(x), min(y), width, height]
+        results.check([_COLUMNS["keypoints"]])
+        for row in results.rows:
+            x = row["keypoints"][0::3]
+            y = row["keypoints"][1::3]
+            width = max(x) - min(x)
+            height = max(y) - min(y)
+            row["area"] = width * height
+            row["bbox"] = [min(x), min(y), width, height]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,22 +30,37 @@ _NO_VALUE: Any = object()
 
 @dataclass(frozen=True)
 class ValueKind:
-    """A kind of values that a column may have."""
+    """A kind of values that a column may have: numbers between two ends, texts, or lists of numbers."""
 
     rule: str
     """completes "must have ... as `key`\""""
     is_valid: Callable[[Any], bool]
-    are_valid: Callable[[Sequence[Any]], bool] | None = None
-    """a faster test of many values; False only means that each value must be tested"""
 
     def first_invalid(self, values: Sequence[Any]) -> int | None:
         """Return the position of the first value that is not allowed; None if all values are."""
-        if self.are_valid is not None and self.are_valid(values):
+        if self._are_surely_valid(values):
             return None
         for position, value in enumerate(values):
             if not self.is_valid(value):
                 return position
         return None
+
+    def _are_surely_valid(self, values: Sequence[Any]) -> bool:
+        """Return whether all values are valid, by few of them; False only means that each value must be tested."""
+        types = set(map(type, values))
+        if types == {list}:
+            are_valid = all(self.is_valid([0] * length) for length in set(map(len, values)))
+            return are_valid and NUMBER.first_invalid(list(chain.from_iterable(values))) is None
+        if types == {str}:
+            return self.is_valid("")
+        if types <= {int}:  # valid ints have no gaps
+            return not values or (self.is_valid(min(values)) and self.is_valid(max(values)))
+        if types == {float} and self.is_valid(math.nan):
+            return True
+        if types <= {int, float} and self.is_valid(0.5):
+            numbers = np.array(values)  # with NaN as both of its ends, if there is one
+            return self.is_valid(numbers.min()) and self.is_valid(numbers.max())
+        return False
 
 
 def is_number(value: object) -> bool:
@@ -80,40 +96,7 @@ def is_missing(value: object) -> bool:
     return value is None or (isinstance(value, (list, tuple, str, dict)) and not value)
 
 
-def are_floats(values: Sequence[Any]) -> bool:
-    """Return whether all values are floats of Python, or ints that float64 can hold; a fast test for most files."""
-    types = set(map(type, values))
-    if not types <= {int, float}:
-        return False
-    has_ints = int in types
-    return not has_ints or -(2**1000) < min(values) <= max(values) < 2**1000
-
-
-def _are_finite_floats(values: Sequence[Any]) -> bool:
-    return are_floats(values) and bool(np.isfinite(np.array(values, dtype=np.float64)).all())
-
-
-def _are_areas(values: Sequence[Any]) -> bool:
-    return _are_finite_floats(values) and min(values, default=0) >= 0
-
-
-def _are_small_ints(values: Sequence[Any]) -> bool:
-    if not set(map(type, values)) <= {int}:
-        return False
-    return not values or (min(values) in _INT64 and max(values) in _INT64)
-
-
-def _are_ints_or_texts(values: Sequence[Any]) -> bool:
-    return set(map(type, values)) <= {str} or _are_small_ints(values)
-
-
-def _are_boxes(values: Sequence[Any]) -> bool:
-    if not set(map(type, values)) <= {list} or not set(map(len, values)) <= {4}:
-        return False
-    return are_floats(list(chain.from_iterable(values)))
-
-
-def is_list_of_numbers(value: object, lengths: Iterable[int]) -> bool:
+def _is_list_of_numbers(value: object, lengths: Container[int]) -> bool:
     """Return whether a value is a list, a tuple or an array of numbers with one of some lengths."""
     if not isinstance(value, (list, tuple, np.ndarray)) or len(value) not in lengths:
         return False
@@ -121,25 +104,19 @@ def is_list_of_numbers(value: object, lengths: Iterable[int]) -> bool:
 
 
 def _is_box(value: object) -> bool:
-    return is_missing(value) or is_list_of_numbers(value, (4,))
+    return is_missing(value) or _is_list_of_numbers(value, (4,))
 
 
 def _is_rotated_box(value: object) -> bool:
-    return is_list_of_numbers(value, (5, 8))
+    return _is_list_of_numbers(value, (5, 8))
 
 
 def _are_keypoints(value: object) -> bool:
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) == 0 or len(value) % 3:
-        return False
-    return all(map(is_number, value))
+    return _is_list_of_numbers(value, range(3, sys.maxsize, 3))
 
 
 def _is_flag(value: object) -> bool:
     return isinstance(value, (bool, np.bool_)) or (is_number(value) and value in (0, 1))
-
-
-def _are_flags(values: Sequence[Any]) -> bool:
-    return set(map(type, values)) <= {int, bool} and set(values) <= {0, 1}
 
 
 def _is_count(value: object) -> bool:
@@ -154,15 +131,15 @@ def _is_text(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
-IMAGE_ID = ValueKind("a whole number below 2**63 or a name", is_image_id, _are_ints_or_texts)
-WHOLE_NUMBER = ValueKind("a whole number below 2**63", is_whole_number, _are_small_ints)
+IMAGE_ID = ValueKind("a whole number below 2**63 or a name", is_image_id)
+WHOLE_NUMBER = ValueKind("a whole number below 2**63", is_whole_number)
 COUNT = ValueKind("a whole number of at least 0", _is_count)
-NUMBER = ValueKind("a number", is_number, are_floats)
-FINITE_NUMBER = ValueKind("a finite number", is_finite_number, _are_finite_floats)
-AREA = ValueKind("a number of at least 0", _is_area, _are_areas)
-FLAG = ValueKind("0 or 1", _is_flag, _are_flags)
+NUMBER = ValueKind("a number", is_number)
+FINITE_NUMBER = ValueKind("a finite number", is_finite_number)
+AREA = ValueKind("a number of at least 0", _is_area)
+FLAG = ValueKind("0 or 1", _is_flag)
 TEXT = ValueKind("a text", _is_text)
-BOX = ValueKind("four numbers", _is_box, _are_boxes)
+BOX = ValueKind("four numbers", _is_box)
 ROTATED_BOX = ValueKind("5 numbers or 8", _is_rotated_box)
 KEYPOINTS = ValueKind("x, y and visibility of each keypoint", _are_keypoints)
 
@@ -336,6 +313,14 @@ class RowList:
         for position, row in enumerate(self.rows):
             if column.key not in row and not misspelled.isdisjoint(row):
                 raise self.missing(position, column)
+
+
+class Note(NamedTuple):
+    """A line for the user about a decision that the files leave open."""
+
+    text: str
+    is_doubtful: bool
+    """whether another decision is as likely, so that a number may depend on it"""
 
 
 def check_kind_of_ids(images: RowList) -> None:

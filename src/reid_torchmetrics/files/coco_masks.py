@@ -1,9 +1,9 @@
-"""Masks in the rows of COCO's files: polygons, run lengths, or the box of a row without a mask."""
+"""Masks in the rows of COCO's files: polygons, run lengths, also as texts, or the box of a row without a mask."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,13 +15,11 @@ from reid_torchmetrics.functional.detection.inputs import RunMasks, flips_betwee
 
 from .coco_columns import Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
 from .polygons import flips_of_objects
-from .run_length_texts import first_invalid_counts
 
 _MIN_POLYGON_NUMBERS = 6  # x and y of three corners
 _MAX_COORDINATE = 1_000_000
 """pixels; the points of an edge are in memory, so a longer one would need gigabytes"""
 _NO_MASKS = RunMasks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.int64))
-_MASKS_AT_A_TIME = 10_000  # whose run lengths are in memory together
 _MOST_PIXELS = 2**40  # of an image, so that the pixels of many images can be counted through
 _MASKS_IN_CACHE = 256  # whose run lengths stay in the cache of a CPU
 _MASK_RULE = "polygons [[x, y, x, y, ...], ...] of at least three corners, or run lengths with `size` and `counts`,"
@@ -89,16 +87,13 @@ class MaskFault(NamedTuple):
     """The reason for which the mask of a row cannot be read."""
 
     key: str
-    """key of the row, or `size` of its image"""
+    """`segmentation`, or `counts` of run lengths as a text, or `size` of the image"""
     rule: str
     got: Any
 
 
-def find_mask_fault(row: Row, image: Row) -> MaskFault | None:
-    """Find the fault of a row's mask; None if the mask can be read.
-
-    The sum of run lengths that are compressed to a text is checked by `check_masks` for many rows together.
-    """
+def _find_fault(row: Row, image: Row) -> MaskFault | None:
+    """Find the fault of a row's mask; None if the mask can be read, unless it is a text that does not fit its size."""
     segmentation = row.get("segmentation")
     if isinstance(segmentation, Mapping) and segmentation:
         return _run_lengths_fault(segmentation)
@@ -113,11 +108,6 @@ def find_mask_fault(row: Row, image: Row) -> MaskFault | None:
     if not all(map(is_side, size)):
         return MaskFault("size", _SIZE_RULE, size)
     return None
-
-
-def _is_text(segmentation: Any) -> bool:
-    """Return whether a mask is run lengths as a text."""
-    return isinstance(segmentation, Mapping) and isinstance(segmentation.get("counts"), (str, bytes))
 
 
 def is_side(value: Any) -> bool:
@@ -166,67 +156,30 @@ def _are_finite(numbers: Sequence[Any]) -> bool:
     return is_finite_number(sum(numbers)) or all(map(is_finite_number, numbers))  # a sum may overflow
 
 
-def check_masks(row_list: RowList, images: Mapping[Any, Row]) -> None:
-    """Raise for the first row with a mask that cannot be read.
-
-    Args:
-        row_list: annotations or results whose `image_id` was checked.
-        images: the images by id.
+def masks_of_list(row_list: RowList, images: Mapping[Any, Row]) -> RunMasks:
+    """Return the masks of annotations or results whose `image_id` was checked; `images` are by id.
 
     Raises:
-        ValueError: the message names the file, the row and the value.
+        ValueError: a mask that cannot be read; the message names the file, the row and the value.
     """
-    compressed = []
-    for position, row in enumerate(row_list.rows):
-        fault = find_mask_fault(row, images[row["image_id"]])
-        if fault is not None:
-            raise _fault_error(row_list, position, fault)
-        if _is_text(row.get("segmentation")):
-            compressed.append(position)
-    _check_compressed(row_list, compressed)
+
+    def invalid(position: int, fault: MaskFault) -> ValueError:
+        if fault.key != "size":
+            return row_list.invalid(position, "segmentation", fault.rule, fault.got)
+        height, width = map(shortened, fault.got)
+        image = shortened(row_list.rows[position]["image_id"])
+        got = f"height {height} and width {width} of image {image}"
+        return ValueError(f"`{row_list.source}` must have {fault.rule} got {got} for {row_list.place(position)}.")
+
+    return _checked_masks(row_list.rows, [images[row["image_id"]] for row in row_list.rows], invalid)
 
 
-def _fault_error(row_list: RowList, position: int, fault: MaskFault) -> ValueError:
-    """Return the error for a row with a mask that cannot be read."""
-    if fault.key != "size":
-        return row_list.invalid(position, fault.key, fault.rule, fault.got)
-    height, width = map(shortened, fault.got)
-    image = shortened(row_list.rows[position]["image_id"])
-    got = f"height {height} and width {width} of image {image}"
-    return ValueError(f"`{row_list.source}` must have {fault.rule} got {got} for {row_list.place(position)}.")
-
-
-def _check_compressed(row_list: RowList, compressed: Sequence[int]) -> None:
-    """Raise for the first of the rows with compressed run lengths that do not cover their image."""
-    for start in range(0, len(compressed), _MASKS_AT_A_TIME):
-        positions = compressed[start : start + _MASKS_AT_A_TIME]
-        masks = [row_list.rows[position]["segmentation"] for position in positions]
-        invalid = first_invalid_counts(masks)
-        if invalid is not None:
-            height, width = masks[invalid]["size"]
-            rule = f"run lengths as a text of COCO's API, for {height * width} pixels,"
-            raise row_list.invalid(positions[invalid], "segmentation", rule, masks[invalid]["counts"])
-
-
-def check_mask_sizes(lists: Sequence[RowList], images: Mapping[Any, Row]) -> None:
-    """Raise if masks of the same image have different sizes; `check_masks` comes first.
-
-    Raises:
-        ValueError: the message names the file, the row and both sizes.
-    """
-    first_sizes: dict[Any, list[int]] = {}
-    for row_list in lists:
-        for position, row in enumerate(row_list.rows):
-            segmentation = row.get("segmentation")
-            if isinstance(segmentation, Mapping) and segmentation:
-                size = list(segmentation["size"])
-            else:
-                image = images[row["image_id"]]
-                size = [image["height"], image["width"]]
-            expected = first_sizes.setdefault(row["image_id"], size)
-            if size != expected:
-                rule = f"a mask of {expected[0]} x {expected[1]} pixels, as other rows of the image,"
-                raise row_list.invalid(position, "segmentation", rule, size)
+def are_of_other_sizes(images: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which masks have another size than the first mask of their image, given the place of each image."""
+    first_sizes = np.zeros((images.max(initial=-1) + 1, 2), dtype=np.int64)
+    first_sizes[images[::-1]] = sizes[::-1]
+    are_other: NDArray[np.bool_] = (first_sizes[images] != sizes).any(axis=1)
+    return are_other
 
 
 def num_without_mask(rows: Sequence[Row]) -> int:
@@ -234,56 +187,45 @@ def num_without_mask(rows: Sequence[Row]) -> int:
     return sum(is_missing(row.get("segmentation")) for row in rows)
 
 
-def checked_masks_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> RunMasks:
-    """Return the masks of rows, or their boxes as masks; arguments as below.
+def masks_of_annotations(rows: Sequence[Row], images: Mapping[Any, Row]) -> RunMasks:
+    """Return the masks of annotations in memory, or their boxes as masks; `images` are by id.
 
     Raises:
         ValueError: a row without mask and box, a mask that cannot be read, or polygons or a box in an image without
             height and width.
     """
-    for row, image in zip(rows, images, strict=True):
-        fault = find_mask_fault(row, image)
-        if fault is None:
-            continue
+
+    def invalid(position: int, fault: MaskFault) -> ValueError:
+        row = rows[position]
+        place = f"annotation {row.get('id', 'without an id')} of image {shortened(row.get('image_id'))}"
         if fault.key == "size":
             height, width = map(shortened, fault.got)
-            got = f"got height {height} and width {width} for {_place(row)}"
-            raise ValueError(f"`images` must have {fault.rule} {got}.")
-        raise _fault_of_annotation(row, fault.rule, fault.got)
-    try:
-        return masks_of_rows(rows, images)
-    except ValueError as error:
-        texts = [row for row in rows if _is_text(row.get("segmentation"))]
-        invalid = first_invalid_counts([row["segmentation"] for row in texts])
-        if invalid is None:
-            raise
-        row = texts[invalid]
-        raise _fault_of_annotation(row, "run lengths for all pixels of the image", row["segmentation"]) from error
+            return ValueError(f"`images` must have {fault.rule} got height {height} and width {width} for {place}.")
+        rule, got = fault.rule, fault.got
+        if fault.key == "counts":
+            rule, got = "run lengths for all pixels of the image", row["segmentation"]
+        return ValueError(f"`annotations` must have {rule} as `segmentation`; got {shortened(got)} in {place}.")
+
+    return _checked_masks(rows, [images.get(row["image_id"], {}) for row in rows], invalid)
 
 
-def _fault_of_annotation(row: Row, rule: str, got: Any) -> ValueError:
-    """Return the error for a mask of an annotation that cannot be read."""
-    return ValueError(f"`annotations` must have {rule} as `segmentation`; got {shortened(got)} in {_place(row)}.")
-
-
-def _place(row: Row) -> str:
-    """Return the place of an annotation for a message."""
-    return f"annotation {row.get('id', 'without an id')} of image {shortened(row.get('image_id'))}"
-
-
-def masks_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> RunMasks:
-    """Return the masks of rows that were checked, or their boxes as masks.
+def _checked_masks(
+    rows: Sequence[Row], images: Sequence[Row], invalid: Callable[[int, MaskFault], ValueError]
+) -> RunMasks:
+    """Return the masks of rows, or their boxes as masks.
 
     Args:
         rows: annotations or results.
         images: the image of each row.
-
-    Raises:
-        ValueError: run lengths as a text that do not cover their image.
+        invalid: returns the error for the row at a position.
     """
+    for position, (row, image) in enumerate(zip(rows, images, strict=True)):
+        fault = _find_fault(row, image)
+        if fault is not None:
+            raise invalid(position, fault)
     segmentations: list[Any] = []
     sizes = np.zeros((len(rows), 2), dtype=np.int64)
-    for place, (row, image) in enumerate(zip(rows, images, strict=True)):
+    for position, (row, image) in enumerate(zip(rows, images, strict=True)):
         segmentation: Any = row.get("segmentation")
         if isinstance(segmentation, Mapping) and segmentation:
             segmentations.append(RunLengthRow(segmentation["size"], segmentation["counts"]))
@@ -293,12 +235,60 @@ def masks_of_rows(rows: Sequence[Row], images: Sequence[Row]) -> RunMasks:
             # The corners in the order of COCO's API.
             segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
         segmentations.append(list(segmentation))
-        sizes[place] = image["height"], image["width"]
-    return _masks(segmentations, sizes)
+        sizes[position] = image["height"], image["width"]
+    try:
+        return _masks(segmentations, sizes)
+    except ValueError as error:
+        position = _first_unread(segmentations)
+        height, width = segmentations[position].size
+        rule = f"run lengths as a text of COCO's API, for {height * width} pixels,"
+        raise invalid(position, MaskFault("counts", rule, segmentations[position].counts)) from error
 
 
-def add_run_lengths(rows: Sequence[dict[str, Any]], images: Mapping[Any, Row]) -> None:
-    """Give rows that were checked their masks as `run_lengths`; `images` are by id."""
-    masks = masks_of_rows(rows, [images[row["image_id"]] for row in rows])
-    for row, mask in zip(rows, masks.to_coco(), strict=True):
-        row["run_lengths"] = mask
+def _first_unread(segmentations: Sequence[Any]) -> int:
+    """Return the position of the first run lengths that cannot be read."""
+    positions = [position for position, mask in enumerate(segmentations) if isinstance(mask, RunLengthRow)]
+    for part in segments.ranges(len(positions), _MASKS_IN_CACHE):
+        if _can_be_read([segmentations[position] for position in positions[part]]):
+            continue
+        for position in positions[part]:
+            if not _can_be_read([segmentations[position]]):
+                return position
+    raise ValueError("`segmentations` must have run lengths that cannot be read; got none.")
+
+
+def _can_be_read(masks: Sequence[RunLengthRow]) -> bool:
+    """Return whether run lengths cover their images."""
+    try:
+        _read_run_lengths(masks)
+    except ValueError:
+        return False
+    return True
+
+
+def compressed(lengths: Sequence[Sequence[int]]) -> list[str]:
+    """Compress lengths to COCO's texts, the inverse of `decompressed`."""
+    numbers = np.fromiter(chain.from_iterable(lengths), np.int64)
+    num_lengths = np.array(list(map(len, lengths)), dtype=np.int64)
+    place = np.arange(len(numbers)) - np.repeat(num_lengths.cumsum() - num_lengths, num_lengths)
+    # From the fourth number of a text on, each number is the difference to the number two places before.
+    rest = numbers.copy()
+    rest[2:] -= np.where(place[2:] > 2, numbers[:-2], 0)
+
+    # Five bits of all numbers at a time, until only the sign is left of each.
+    columns = []
+    goes_on = np.ones(len(rest), dtype=bool)
+    while goes_on.any():
+        bits = rest & 0x1F
+        rest = rest >> 5
+        has_character = goes_on
+        sign = np.where(bits & 0x10, -1, 0)
+        goes_on = has_character & (rest != sign)
+        columns.append(np.where(has_character, bits + 0x20 * goes_on + 48, 0))
+    table = np.stack([*columns, np.zeros(len(rest), dtype=np.int64)], 1).astype(np.uint8)
+
+    # The characters of each text: those of its numbers, one after the other.
+    ends = np.concatenate([[0], np.count_nonzero(table, axis=1).cumsum()])
+    edges = ends[np.cumsum([0, *map(len, lengths)])].tolist()
+    text = table[table > 0].tobytes().decode("ascii")
+    return [text[begin:end] for begin, end in pairwise(edges)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,11 +11,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from reid_torchmetrics import _hints, _names
-from reid_torchmetrics.functional.detection.batches import LISTS, SMALLEST_AREA, are_valid_boxes
-from reid_torchmetrics.functional.detection.inputs import shape_types
+from reid_torchmetrics.functional.detection.batches import LISTS, are_valid_boxes
+from reid_torchmetrics.functional.detection.inputs import RunMasks, shape_types
 
 from .access import read_json
 from .coco_areas import fill_boxes_and_areas, note_on_areas, shape_of_areas
@@ -25,6 +28,7 @@ from .coco_columns import (
     IMAGES,
     RESULTS,
     Column,
+    Note,
     Row,
     RowList,
     check_kind_of_ids,
@@ -32,15 +36,12 @@ from .coco_columns import (
     is_whole_number,
     shortened,
 )
-from .coco_images import Note, find_images
-from .coco_masks import add_run_lengths, check_mask_sizes, check_masks, num_without_mask
-from .coco_names import are_results, check_distinct, find_categories, rows_of_data_set
+from .coco_masks import are_of_other_sizes, masks_of_list, num_without_mask
+from .coco_names import are_results, check_distinct, find_categories, find_images, rows_of_data_set
 from .foreign_annotations import remedy_of_data_set, remedy_of_file, remedy_of_results
+from .object_tables import areas_of_update, image_columns, values_of_images
 
 _MAX_IDS = 5  # in a message
-_TOO_LONG = 2**31  # pixels, for a side of an image
-_DTYPES = dict.fromkeys(("labels", "iscrowd", "num_keypoints"), torch.int64) | {"difficult": torch.bool}
-_WIDTHS = {"boxes": 4, "rotated_boxes": 5}
 _SHAPE_OF_COLUMN = {
     "segmentation": "segm",
     "keypoints": "keypoints",
@@ -50,17 +51,6 @@ _SHAPE_OF_COLUMN = {
 """the value of `iou_type` that needs a column"""
 _ROTATED_KEYS = ("rotated_box", "obb", "rbox", "poly")
 """keys of rotated boxes: the key of this package, that of hotcoco, then two of Ultralytics' `predictions.json`"""
-
-
-def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
-    """Return the dict of an image for `update`, from a list of numbers, flags or boxes for each key."""
-    tensors = {}
-    for key, values in columns.items():
-        tensor = torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu")
-        if key in _WIDTHS and not values:
-            tensor = tensor.view(0, _WIDTHS[key])
-        tensors[key] = tensor
-    return tensors
 
 
 @dataclass(frozen=True)
@@ -133,12 +123,8 @@ def read_rows(
     categories = read_categories(data_set_path, data_set)
 
     # Images, and the ids by which results name them.
-    images.check(IMAGES)
-    for position, image in enumerate(images.rows):
-        check_lists(images, position, image, is_federated=reading.is_federated)
+    check_images(images, is_federated=reading.is_federated)
     images_by_id = {image["id"]: image for image in images.rows}
-    check_kind_of_ids(images)
-    check_distinct(images)
     reading.notes.extend(find_images(detections, images.rows))
     reading.notes.extend(find_categories(detections, data_set.get("categories", ())))
 
@@ -153,14 +139,15 @@ def read_rows(
     detections, has_areas = _prepared_results(detections, images_by_id, categories, reading)
 
     # Shapes.
+    masks = {}
     if "segm" in reading.iou_type:
-        _check_masks(annotations, detections, images_by_id, reading)
+        masks = _read_masks(annotations, detections, images_by_id, reading)
     _check_lengths(annotations, detections, reading)
     if reading.has_true_boxes:
         _check_has_boxes(annotations)
     if reading.invalid != "drop":
         _check_ground_truths(annotations, reading)
-    return _image_dicts(images.rows, detections, annotations, reading, has_areas=has_areas)
+    return _image_dicts(images.rows, detections, annotations, masks, reading, has_areas=has_areas)
 
 
 def _prepared_results(
@@ -174,7 +161,9 @@ def _prepared_results(
     # Results of masks or keypoints alone get boxes below.
     detections.check(reading.columns(RESULTS, has_boxes=False))
     if reading.unknown_categories == "drop" and categories:
-        detections = _without_unknown_categories(detections, categories, reading)
+        positions = [position for position, row in enumerate(detections.rows) if row["category_id"] in categories]
+        reading.notes.extend(notes_on_dropped(detections.source, len(detections.rows), len(positions)))
+        detections = detections.select(positions)
     _check_references(detections, images, categories)
     has_areas = _fill_in(detections, images, reading)
     if reading.has_result_boxes:
@@ -198,76 +187,71 @@ def _fill_in(detections: RowList, images: Mapping[Any, Row], reading: CocoReadin
 
 
 def _image_dicts(
-    images: Sequence[Row], detections: RowList, annotations: RowList, reading: CocoReading, *, has_areas: bool
+    images: Sequence[Row],
+    detections: RowList,
+    annotations: RowList,
+    masks: Mapping[str, RunMasks],
+    reading: CocoReading,
+    *,
+    has_areas: bool,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the dicts of detections and of ground truths, one for each image."""
-    if "segm" in reading.iou_type:
-        images_by_id = {image["id"]: image for image in images}
-        for row_list in (detections, annotations):
-            add_run_lengths(row_list.rows, images_by_id)
-    detections_by_image = _by_image(detections.rows, images)
-    annotations_by_image = _by_image(annotations.rows, images)
-    preds = []
-    target = []
-    for image in images:
-        preds.append(_detection_dict(detections_by_image[image["id"]], reading, has_areas=has_areas))
-        target.append(_ground_truth_dict(annotations_by_image[image["id"]], image, reading))
-    return preds, target
-
-
-def _detection_dict(rows: Sequence[Row], reading: CocoReading, *, has_areas: bool) -> dict[str, Any]:
-    """Return the dict of an image's detections."""
-    columns: dict[str, list[Any]] = {"scores": [row["score"] for row in rows]}
+    columns: dict[str, Any] = {"scores": _numbers(detections.rows, "score")}
     if reading.has_result_boxes:
-        columns["boxes"] = [row["bbox"] for row in rows]
+        columns["boxes"] = _numbers(detections.rows, "bbox").reshape(-1, 4)
     if has_areas:
-        columns["detection_area"] = [row["area"] for row in rows]
-    return _object_dict(rows, reading.iou_type, columns)
-
-
-def _ground_truth_dict(rows: Sequence[Row], image: Row, reading: CocoReading) -> dict[str, Any]:
-    """Return the dict of an image's ground truths."""
-    columns: dict[str, list[Any]] = {}
+        columns["detection_area"] = _numbers(detections.rows, "area")
+    true_columns: dict[str, Any] = {
+        "iscrowd": np.array([int(row.get("iscrowd", 0)) for row in annotations.rows], dtype=np.int64),
+        "area": areas_of_update(np.array([row.get("area", math.nan) for row in annotations.rows], dtype=np.float64)),
+    }
     if "keypoints" in reading.iou_type:
-        columns["num_keypoints"] = [_num_keypoints(row) for row in rows]
-    columns["iscrowd"] = [int(row.get("iscrowd", 0)) for row in rows]
-    columns["area"] = [max(row["area"], SMALLEST_AREA) if "area" in row else 0 for row in rows]
+        true_columns["num_keypoints"] = np.array(list(map(_num_keypoints, annotations.rows)), dtype=np.int64)
     if reading.has_true_boxes:
-        columns["boxes"] = [row["bbox"] for row in rows]
-    ground_truths = _object_dict(rows, reading.iou_type, columns)
-
-    ground_truths["image_id"] = image["id"]
-    size = size_of(image)
-    if size is not None:  # by it the diagnosis recognizes boxes of resized images
-        ground_truths["orig_size"] = torch.tensor(size, dtype=torch.int64, device="cpu")
+        true_columns["boxes"] = _numbers(annotations.rows, "bbox").reshape(-1, 4)
+    if masks:
+        columns["masks"] = masks["results"]
+        true_columns["masks"] = masks["annotations"]
+    of_images = values_of_images(images)
     if reading.is_federated:
-        for key in LISTS:
-            ground_truths[key] = image[key]
-    elif any("ignore" in row for row in rows):  # for the diagnosis, too
+        of_images |= {key: [image[key] for image in images] for key in LISTS}
+    else:
         is_ignored = partial(counts_although_ignored, reads_keypoints="keypoints" in reading.iou_type)
-        ground_truths["ignore"] = torch.tensor([is_ignored(row) for row in rows], device="cpu")
-    return ground_truths
+        of_images["ignore"] = []
+        for rows in _by_image(annotations.rows, images):  # for the diagnosis
+            flags = torch.tensor(list(map(is_ignored, rows)), device="cpu")
+            of_images["ignore"].append(flags if any("ignore" in row for row in rows) else None)
+    return (
+        _dicts_of_rows(detections.rows, images, columns, {}, reading.iou_type),
+        _dicts_of_rows(annotations.rows, images, true_columns, of_images, reading.iou_type),
+    )
 
 
-def size_of(image: Row) -> list[int | float] | None:
-    """Return height and width of an image; None if its row does not have both, or they can be no numbers of pixels."""
-    size: list[Any] = [image.get("height"), image.get("width")]
-    is_known = all(isinstance(length, (int, float)) and 1 <= length < _TOO_LONG for length in size)
-    return size if is_known else None
-
-
-def _object_dict(rows: Sequence[Row], iou_type: Sequence[str], columns: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return the labels and shapes of an image's detections or ground truths, with `columns` of one of them."""
-    labels = [int(row["category_id"]) for row in rows]
-    objects = image_dict(labels=labels, **columns)
+def _dicts_of_rows(
+    rows: Sequence[Row],
+    images: Sequence[Row],
+    columns: dict[str, Any],
+    of_images: dict[str, list[Any]],
+    iou_type: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Return the dict of each image, with the labels and shapes of its rows, and more columns and values."""
+    columns["labels"] = np.array([int(row["category_id"]) for row in rows], dtype=np.int64)
+    if "keypoints" in iou_type and rows:
+        columns["keypoints"] = _numbers(rows, "keypoints").reshape(len(rows), -1, 3)
+    elif "keypoints" in iou_type:
+        columns["keypoints"] = np.empty(0)
     if "rotated" in iou_type:
-        objects |= image_dict(rotated_boxes=[row["rotated_box"] for row in rows])
-    if "segm" in iou_type:
-        objects["masks"] = [row["run_lengths"] for row in rows]
-    if "keypoints" in iou_type:
-        keypoints = torch.tensor([row["keypoints"] for row in rows], dtype=torch.float64, device="cpu")
-        objects["keypoints"] = keypoints.view(len(rows), -1, 3) if rows else keypoints
-    return objects
+        of_images["rotated_boxes"] = []
+        for image_rows in _by_image(rows, images):  # of 5 numbers or 8
+            boxes = torch.from_numpy(_numbers(image_rows, "rotated_box"))
+            of_images["rotated_boxes"].append(boxes if image_rows else boxes.view(0, 5))
+    image_of_row = _places(rows, [image["id"] for image in images])
+    return list(image_columns(columns, image_of_row, len(images), of_images))
+
+
+def _numbers(rows: Sequence[Row], key: str) -> NDArray[np.float64]:
+    """Return the numbers under a key of all rows."""
+    return np.array([row[key] for row in rows], dtype=np.float64)
 
 
 def parsed(path: str | PathLike[str]) -> Any:
@@ -311,16 +295,20 @@ def read_categories(path: str, data_set: Any) -> dict[Any, None]:
     return dict.fromkeys(row["id"] for row in categories.rows)
 
 
-def check_lists(images: RowList, position: int, image: Row, *, is_federated: bool) -> None:
-    """Raise unless an image has LVIS' lists of classes in a federated evaluation, and none in any other."""
-    for name in LISTS:
-        labels = image.get(name)
-        if is_federated:
-            if not isinstance(labels, list) or not all(map(is_whole_number, labels)):
-                raise images.invalid(position, name, "a list of ids")
-        elif labels:  # by COCO's rules, detections of classes that nobody annotated would be false positives
-            got = f"`{name}` in {images.place(position)}; `LvisMAP` reads it"
-            raise ValueError(f"`{images.source}` must be annotated in full, as COCO is and LVIS is not; got {got}.")
+def check_images(images: RowList, *, is_federated: bool) -> None:
+    """Raise for the first invalid image; in a federated evaluation all have LVIS' lists of classes, else none has."""
+    images.check(IMAGES)
+    for position, image in enumerate(images.rows):
+        for name in LISTS:
+            labels = image.get(name)
+            if is_federated:
+                if not isinstance(labels, list) or not all(map(is_whole_number, labels)):
+                    raise images.invalid(position, name, "a list of ids")
+            elif labels:  # by COCO's rules, detections of classes that nobody annotated would be false positives
+                got = f"`{name}` in {images.place(position)}; `LvisMAP` reads it"
+                raise ValueError(f"`{images.source}` must be annotated in full, as COCO is and LVIS is not; got {got}.")
+    check_kind_of_ids(images)
+    check_distinct(images)
 
 
 def _without_empty_objects(annotations: RowList) -> RowList:
@@ -357,13 +345,6 @@ def unknown_id(row_list: RowList, key: str, ids: Collection[Any]) -> str:
     return ""
 
 
-def _without_unknown_categories(detections: RowList, categories: Collection[Any], reading: CocoReading) -> RowList:
-    """Leave out results of categories that the data set does not have."""
-    positions = [position for position, row in enumerate(detections.rows) if row["category_id"] in categories]
-    reading.notes.extend(notes_on_dropped(detections.source, len(detections.rows), len(positions)))
-    return detections.select(positions)
-
-
 def notes_on_dropped(source: str, num_results: int, num_kept: int) -> list[Note]:
     """Return a note on results that were left out, if there are any."""
     if num_kept == num_results:
@@ -372,12 +353,12 @@ def notes_on_dropped(source: str, num_results: int, num_kept: int) -> list[Note]
     return [Note(f"{source}: {text}", is_doubtful=False)]
 
 
-def _by_image(rows: Iterable[Row], images: Iterable[Row]) -> dict[Any, list[Row]]:
-    """Return the rows of each image by its id."""
+def _by_image(rows: Iterable[Row], images: Iterable[Row]) -> Collection[list[Row]]:
+    """Return the rows of each image."""
     rows_by_image: dict[Any, list[Row]] = {image["id"]: [] for image in images}
     for row in rows:
         rows_by_image[row["image_id"]].append(row)
-    return rows_by_image
+    return rows_by_image.values()
 
 
 def _first_ids(ids: Collection[object]) -> str:
@@ -409,11 +390,14 @@ def _check_has_boxes(row_list: RowList) -> None:
             )
 
 
-def _check_masks(annotations: RowList, detections: RowList, images: Mapping[Any, Row], reading: CocoReading) -> None:
-    """Check masks, and note boxes that count as masks.
+def _read_masks(
+    annotations: RowList, detections: RowList, images: Mapping[Any, Row], reading: CocoReading
+) -> dict[str, RunMasks]:
+    """Return the masks of both lists by name, and note boxes that count as masks.
 
     Raises:
-        ValueError: a mask that cannot be read, or annotations of which none has a mask.
+        ValueError: a mask that cannot be read, masks of an image with different sizes, or annotations of which none has
+            a mask.
     """
     num_boxes = num_without_mask(annotations.rows)
     if num_boxes and num_boxes == len(annotations.rows):
@@ -421,33 +405,48 @@ def _check_masks(annotations: RowList, detections: RowList, images: Mapping[Any,
             f"`{annotations.source}` must have a `segmentation` in its annotations to evaluate masks; got none in"
             f" {num_boxes:,} annotations."
         )
+    masks = {}
     for row_list in (annotations, detections):
-        check_masks(row_list, images)
+        masks[row_list.name] = masks_of_list(row_list, images)
         num_boxes = num_without_mask(row_list.rows)
         if num_boxes:
             text = f"{num_boxes:,} of {len(row_list.rows):,} {row_list.name} have no `segmentation`"
             reading.notes.append(Note(f"{row_list.source}: {text}: their boxes count as masks", is_doubtful=True))
-    check_mask_sizes((annotations, detections), images)
+    sizes = np.concatenate([masks[row_list.name].sizes for row_list in (annotations, detections)])
+    image_of_row = np.concatenate([_places(row_list.rows, images) for row_list in (annotations, detections)])
+    are_other = are_of_other_sizes(image_of_row, sizes)
+    if are_other.any():
+        place = int(are_other.argmax())
+        height, width = sizes[image_of_row == image_of_row[place]][0]
+        rule = f"a mask of {height} x {width} pixels, as other rows of the image,"
+        num_annotations = len(annotations.rows)
+        row_list = annotations if place < num_annotations else detections
+        raise row_list.invalid(place % num_annotations, "segmentation", rule, sizes[place].tolist())
+    return masks
+
+
+def _places(rows: Sequence[Row], images: Iterable[Any]) -> NDArray[np.int64]:
+    """Return the place of the image of each row, given the ids of all images."""
+    places = {image: place for place, image in enumerate(images)}
+    return np.array([places[row["image_id"]] for row in rows], dtype=np.int64)
 
 
 def _check_lengths(annotations: RowList, detections: RowList, reading: CocoReading) -> None:
     """Raise unless all rows have equally many keypoints, and rotated boxes of an image equally many numbers."""
-    num_keypoint_values: int | None = None
-    num_box_values: dict[Any, int] = {}
+    expected: dict[Any, int] = {}
     for row_list in (annotations, detections):
         for position, row in enumerate(row_list.rows):
             if "keypoints" in reading.iou_type:
                 length = len(row["keypoints"])
-                if num_keypoint_values is None:
-                    num_keypoint_values = length
-                if length != num_keypoint_values:
-                    rule = f"x, y and visibility of {num_keypoint_values // 3} keypoints, as in other rows,"
+                first_length = expected.setdefault("keypoints", length)
+                if length != first_length:
+                    rule = f"x, y and visibility of {first_length // 3} keypoints, as in other rows,"
                     raise row_list.invalid(position, "keypoints", rule)
             if "rotated" in reading.iou_type:
                 length = len(row["rotated_box"])
-                expected = num_box_values.setdefault((row_list.name, row["image_id"]), length)
-                if length != expected:
-                    rule = f"5 numbers or 8 in every row of an image, here {expected},"
+                first_length = expected.setdefault((row_list.name, row["image_id"]), length)
+                if length != first_length:
+                    rule = f"5 numbers or 8 in every row of an image, here {first_length},"
                     raise row_list.invalid(position, "rotated_box", rule)
 
 

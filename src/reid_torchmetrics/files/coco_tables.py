@@ -10,18 +10,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns
+from reid_torchmetrics.functional.detection.batches import ImageColumns
 
 from .access import readable
 from .coco_areas import note_on_areas
-from .coco_columns import ANNOTATIONS, IMAGES, RESULTS, Column, Row, RowList, check_kind_of_ids
-from .coco_images import Note, find_images
-from .coco_rows import CocoReading, check_lists, notes_on_dropped, read_categories, read_rows, row_list, size_of
+from .coco_columns import ANNOTATIONS, RESULTS, Column, Note, Row, RowList
+from .coco_masks import are_of_other_sizes
+from .coco_names import find_images
+from .coco_rows import CocoReading, check_images, notes_on_dropped, read_categories, read_rows, row_list
 from .json_blocks import UnreadRowsError
-from .object_tables import ANNOTATION_COLUMNS, DataSetTable, ObjectTable, read_data_set, read_results
+from .object_tables import (
+    ANNOTATION_COLUMNS,
+    RESULT_COLUMNS,
+    ObjectTable,
+    areas_of_update,
+    image_columns,
+    read_data_set,
+    read_table,
+    values_of_images,
+)
 
 
 def read_coco(
@@ -48,16 +57,17 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
         raise UnreadRowsError
     has_masks = "segm" in reading.iou_type
     data_set = read_data_set(readable(data_set_path).read_bytes(), ANNOTATION_COLUMNS, has_masks=has_masks)
-    results = read_results(results_path, has_masks=has_masks)
+    with readable(results_path).open("rb") as file:
+        results = read_table(file, RESULT_COLUMNS, {} if has_masks else None)
     try:
-        images = _checked_images(data_set_path, data_set)
-        categories = _categories(data_set_path, data_set)
+        image_rows = row_list(data_set_path, "images", data_set.lists)
+        check_images(image_rows, is_federated=False)
+        images = image_rows.rows
+        categories = np.array(list(read_categories(data_set_path, data_set.lists)), dtype=np.int64)
         places = {image["id"]: place for place, image in enumerate(images)}
         references, notes = named_images(results_path, results, images)
     except ValueError as error:
         raise UnreadRowsError from error
-    if len(places) < len(images):
-        raise UnreadRowsError
 
     # Results of categories that the data set lacks may be left out.
     num_results = len(results.images)
@@ -72,8 +82,9 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
     check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name", "category_name"))
     check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True), ("ignore",))
     _check_annotations(annotations.columns, has_boxes=reading.has_true_boxes and reading.invalid != "drop")
-    if has_masks:
-        _check_sizes((annotations, annotation_images), (results, result_images))
+    if annotations.masks is not None and results.masks is not None:
+        sizes = np.concatenate([annotations.masks.sizes, results.masks.sizes])
+        _check(not are_of_other_sizes(np.concatenate([annotation_images, result_images]), sizes).any())
         if reading.has_true_boxes:
             _check(not np.isnan(annotations.columns["bbox"]).any())
 
@@ -88,22 +99,6 @@ def _check(is_valid: bool | np.bool_) -> None:
     """Leave the files to the reader of rows unless something holds."""
     if not is_valid:
         raise UnreadRowsError
-
-
-def _checked_images(path: str, data_set: DataSetTable) -> Sequence[Row]:
-    """Return the rows of the images; raise a ValueError for an invalid one."""
-    images = row_list(path, "images", {"images": data_set.images})
-    images.check(IMAGES)
-    for position, image in enumerate(images.rows):
-        check_lists(images, position, image, is_federated=False)
-    check_kind_of_ids(images)
-    return images.rows
-
-
-def _categories(path: str, data_set: DataSetTable) -> NDArray[np.int64]:
-    """Return the ids of the categories; raise a ValueError for an invalid one."""
-    lists = {} if data_set.categories is None else {"categories": data_set.categories}
-    return np.array(list(read_categories(path, lists)), dtype=np.int64)
 
 
 def named_images(path: str, results: ObjectTable, images: Sequence[Row]) -> tuple[list[Any], list[Note]]:
@@ -139,21 +134,14 @@ def check_crowds(is_crowd: NDArray[np.int64]) -> None:
     _check(((is_crowd == 0) | (is_crowd == 1)).all())
 
 
-def _check_sizes(*tables: tuple[ObjectTable, NDArray[np.int64]]) -> None:
-    """Leave files with masks of several sizes in an image to the reader of rows; each table with the images."""
-    images = np.concatenate([images for _, images in tables])
-    sizes = np.concatenate([table.masks.sizes for table, _ in tables if table.masks is not None])
-    expected = np.zeros((images.max(initial=-1) + 1, 2), dtype=np.int64)
-    expected[images] = sizes
-    _check((expected[images] == sizes).all())
-
-
 def _detections(
     results: ObjectTable, images: NDArray[np.int64], num_images: int, path: str, reading: CocoReading
 ) -> ImageColumns:
     """Return the detections, sorted by image; a note if their areas are those of other shapes."""
     boxes = results.columns["bbox"]
-    columns = {"labels": results.columns["category_id"], "scores": results.columns["score"]}
+    columns: dict[str, Any] = {"labels": results.columns["category_id"], "scores": results.columns["score"]}
+    if results.masks is not None:
+        columns["masks"] = results.masks
     if reading.has_result_boxes:
         columns["boxes"] = boxes
     # As COCO's API does, see `coco_areas`.
@@ -163,42 +151,20 @@ def _detections(
         if reading.detection_areas == "coco":
             columns["detection_area"] = boxes[:, 2] * boxes[:, 3]
             reading.notes.append(note_on_areas(path, "bbox"))
-    return _image_columns(results, columns, images, num_images)
+    return image_columns(columns, images, num_images, {})
 
 
 def _ground_truths(
     annotations: ObjectTable, images: NDArray[np.int64], rows: Sequence[Row], reading: CocoReading
 ) -> ImageColumns:
     """Return the ground truths, sorted by image; `rows` are those of the images."""
-    areas = annotations.columns["area"]
-    columns = {
+    columns: dict[str, Any] = {
         "labels": annotations.columns["category_id"],
         "iscrowd": annotations.columns["iscrowd"],
-        "area": np.where(np.isnan(areas), 0, np.maximum(areas, SMALLEST_AREA)),
+        "area": areas_of_update(annotations.columns["area"]),
     }
     if reading.has_true_boxes:
         columns["boxes"] = annotations.columns["bbox"]
-    values = {"image_id": [row["id"] for row in rows], "orig_size": [_size_tensor(row) for row in rows]}
-    return _image_columns(annotations, columns, images, len(rows), values)
-
-
-def _size_tensor(image: Row) -> torch.Tensor | None:
-    """Return height and width of an image; None if its row has none."""
-    size = size_of(image)
-    return None if size is None else torch.tensor(size, dtype=torch.int64, device="cpu")
-
-
-def _image_columns(
-    table: ObjectTable,
-    columns: Mapping[str, NDArray[Any]],
-    images: NDArray[np.int64],
-    num_images: int,
-    of_images: Mapping[str, Sequence[Any]] | None = None,
-) -> ImageColumns:
-    """Return columns, and the masks of a table, sorted by image; `images` is the place of the image of each object."""
-    order = images.argsort(kind="stable")
-    counts = torch.from_numpy(np.bincount(images, minlength=num_images))
-    sorted_columns: dict[str, Any] = {key: torch.from_numpy(column[order]) for key, column in columns.items()}
-    if table.masks is not None:
-        sorted_columns["masks"] = table.masks.at(order)
-    return ImageColumns(counts, sorted_columns, of_images)
+    if annotations.masks is not None:
+        columns["masks"] = annotations.masks
+    return image_columns(columns, images, len(rows), values_of_images(rows))

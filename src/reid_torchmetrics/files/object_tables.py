@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
@@ -12,16 +12,18 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from reid_torchmetrics._collector import collector_paused
+from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns
 from reid_torchmetrics.functional.detection.inputs import RunMasks
 
-from .access import readable
-from .coco_columns import is_image_id
+from .coco_columns import Row, is_image_id
 from .coco_masks import RunLengthRow, is_side, masks_of_column
 from .json_blocks import NO_JSON, RowDecoder, UnreadRowsError, blocks_of
 
+_TOO_LONG = 2**31  # pixels, for a side of an image
 NO_AREA = math.nan  # no area of a file, since JSON that is decoded by type has no NaN
 
 
@@ -78,9 +80,8 @@ class ObjectTable:
 class DataSetTable(NamedTuple):
     """The lists of a data set."""
 
-    images: list[Any]
-    categories: Any
-    """None if the data set has no such list"""
+    lists: dict[str, Any]
+    """the images, and the categories if the data set has them"""
     annotations: ObjectTable
 
 
@@ -92,21 +93,10 @@ class _DataSet(msgspec.Struct):
     categories: Any = None
 
 
-def read_results(path: str, *, has_masks: bool) -> ObjectTable:
-    """Read the results with boxes in a file, or with masks and maybe boxes.
-
-    Raises:
-        OSError: there is no such file, or it may not be read.
-        UnreadRowsError: the file is no JSON, or a row has other values than most files.
-    """
-    with readable(path).open("rb") as file:
-        return read_table(file, RESULT_COLUMNS, {} if has_masks else None)
-
-
 def read_data_set(
     text: bytes, columns: Iterable[str], *, has_masks: bool, images: Iterable[Any] | None = None
 ) -> DataSetTable:
-    """Read a data set of annotations with boxes, or with masks and maybe boxes; errors as in `read_results`.
+    """Read a data set of annotations with boxes, or with masks and maybe boxes; errors as in `read_table`.
 
     `images` have the sizes of polygons; None for the images of the data set.
     """
@@ -117,7 +107,10 @@ def read_data_set(
             raise UnreadRowsError from error
     sizes = sizes_by_id(data_set.images if images is None else images) if has_masks else None
     annotations = read_table(io.BytesIO(data_set.annotations), columns, sizes)
-    return DataSetTable(data_set.images, data_set.categories, annotations)
+    lists = {"images": data_set.images}
+    if data_set.categories is not None:
+        lists["categories"] = data_set.categories
+    return DataSetTable(lists, annotations)
 
 
 def sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
@@ -133,7 +126,11 @@ def sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
 
 @collector_paused()
 def read_table(file: BinaryIO, keys: Iterable[str], sizes: Mapping[Any, Any] | None) -> ObjectTable:
-    """Read a list of rows with some columns, and masks in images of known sizes; errors as in `read_results`."""
+    """Read a list of rows with some columns, and masks in images of known sizes.
+
+    Raises:
+        UnreadRowsError: the file is no JSON, or a row has other values than most files.
+    """
     types = {key: _TYPES[key] for key in keys}
     column_types = {"image_id": int | str, **{key: kind.type for key, kind in types.items()}}
     if sizes is not None:
@@ -175,3 +172,35 @@ def _column(rows: list[Any], key: str, kind: _ColumnType) -> NDArray[Any]:
         return np.array(values, dtype=kind.dtype)
     except OverflowError as error:
         raise UnreadRowsError from error
+
+
+def areas_of_update(areas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the areas of annotations, NaN for none, as `update` takes them: 0 for none, and more for 0."""
+    return np.where(np.isnan(areas), 0, np.maximum(areas, SMALLEST_AREA))
+
+
+def values_of_images(images: Sequence[Row]) -> dict[str, list[Any]]:
+    """Return the ids and sizes of images; by the sizes the diagnosis recognizes boxes of resized images."""
+    sizes = []
+    for image in images:
+        size = size_of(image)
+        sizes.append(None if size is None else torch.tensor(size, dtype=torch.int64, device="cpu"))
+    return {"image_id": [image["id"] for image in images], "orig_size": sizes}
+
+
+def image_columns(
+    columns: Mapping[str, Any], images: NDArray[np.int64], num_images: int, of_images: Mapping[str, list[Any]]
+) -> ImageColumns:
+    """Return columns of objects, sorted by image, given the place of the image of each object."""
+    order = images.argsort(kind="stable")
+    sorted_columns: dict[str, Any] = {}
+    for key, column in columns.items():
+        sorted_columns[key] = column.at(order) if key == "masks" else torch.from_numpy(column[order])
+    return ImageColumns(torch.from_numpy(np.bincount(images, minlength=num_images)), sorted_columns, of_images)
+
+
+def size_of(image: Row) -> list[int | float] | None:
+    """Return height and width of an image; None if its row does not have both, or they can be no numbers of pixels."""
+    size: list[Any] = [image.get("height"), image.get("width")]
+    is_known = all(isinstance(length, (int, float)) and 1 <= length < _TOO_LONG for length in size)
+    return size if is_known else None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from reid_torchmetrics.functional import segments
 
 _FINENESS = 5  # corners of a polygon are rounded to this part of a pixel
 _LEAST_NUMBERS = 6  # three points
@@ -103,7 +106,10 @@ def _flips_of_polygons(corners: Ints, num_corners: Ints, sizes: Ints) -> tuple[I
     stride = int(sizes.prod(1).max(initial=0)) + 1  # more than any place in an image
     flips = [np.empty(0, dtype=np.int64)]
     polygons = [np.empty(0, dtype=np.int64)]
-    for edges in _blocks(num_columns, first):
+    edge_bounds = np.append(first, len(corners))
+    columns_before = np.concatenate([[0], num_columns.cumsum()])[edge_bounds]
+    for part in segments.ranges_within(torch.from_numpy(np.diff(columns_before)), _MOST_COLUMNS):
+        edges = slice(edge_bounds[part.start], edge_bounds[part.stop])
         edge, column = _ranges(first_column[edges], num_columns[edges])
         polygon = polygon_of_edge[edges][edge]
         height = sizes[polygon, 0]
@@ -114,20 +120,6 @@ def _flips_of_polygons(corners: Ints, num_corners: Ints, sizes: Ints) -> tuple[I
         flips.append(np.sort(before + column * height + row) - before)
         polygons.append(polygon)
     return np.concatenate(flips), np.bincount(np.concatenate(polygons), minlength=len(num_corners))
-
-
-def _blocks(num_columns: Ints, first: Ints) -> Iterator[slice]:
-    """Yield edges of whole polygons with a bounded number of columns, given the first edge of each polygon."""
-    ends = np.append(first[1:], len(num_columns))
-    columns_before = np.concatenate([[0], num_columns.cumsum()])[ends]
-    start = place = 0
-    num_before = 0
-    while place < len(first):
-        place = max(place + 1, int(np.searchsorted(columns_before, num_before + _MOST_COLUMNS, side="right")))
-        end = int(ends[place - 1])
-        yield slice(start, end)
-        start = end
-        num_before = int(columns_before[place - 1])
 
 
 def _ranges(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
