@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from pycocotools import coco as their_coco
 
 from reid_torchmetrics.coco import COCO
 from tests.coco.drawn import draw
+from tests.files.json_files import write_json
 
 DATA_SET, RESULTS = draw(3, "segm")
 POLYGON = [3.2, 2.1, 20.7, 4.0, 15.0, 20.3]
@@ -61,11 +61,10 @@ def test_the_tables_are_those_of_pycocotools():
 
 def test_files_are_read(tmp_path):
     data_set, results = draw(4, "bbox")
-    for name, content in (("truth", data_set), ("results", results)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
-    truth = COCO(str(tmp_path / "truth.json"))
+    truth_path, results_path = write_json(tmp_path, truth=data_set, results=results)
+    truth = COCO(truth_path)
     assert truth.dataset == data_set
-    assert truth.loadRes(str(tmp_path / "results.json")).anns == truth.loadRes(results).anns
+    assert truth.loadRes(results_path).anns == truth.loadRes(results).anns
 
 
 @pytest.mark.parametrize("key", ["bbox", "segmentation", "keypoints", "caption"])

@@ -1,11 +1,10 @@
 """`COCOeval` names the row, and the parameter to change, where files do not fit."""
 
-import json
-
 import numpy as np
 import pytest
 
 from reid_torchmetrics.coco import COCO, COCOeval
+from tests.files.json_files import write_json
 
 ROW = {"image_id": 7, "category_id": 1, "bbox": [10, 10, 30, 40]}
 POINTS = {"keypoints": [10, 10, 2, 40, 50, 2], "num_keypoints": 2}
@@ -53,10 +52,8 @@ def test_a_result_without_a_required_key_is_named(tmp_path, key):
     del result[key]
     with pytest.raises(ValueError, match=f"`{key}`"):
         evaluated("bbox", [annotation()], [result])
-    path = tmp_path / "found.json"
-    path.write_text(json.dumps([result]), encoding="utf-8")
     with pytest.raises(ValueError, match=f"`{key}`"):
-        evaluated("bbox", [annotation()], str(path))
+        evaluated("bbox", [annotation()], *write_json(tmp_path, found=[result]))
 
 
 def test_a_confidence_in_the_place_of_a_score_is_named():

@@ -9,6 +9,7 @@ import pytest
 
 from reid_torchmetrics.coco import COCO, COCOeval
 from tests.coco.drawn import draw
+from tests.files.json_files import write_json
 
 POLYGON = [3.2, 2.1, 20.7, 4.0, 15.0, 20.3]
 DICTS = ("dataset", "anns", "imgToAnns", "catToImgs")
@@ -32,11 +33,7 @@ def problem(seed, iou_type, kind):
 
 
 def written(folder, data_set, results):
-    paths = str(folder / "truth.json"), str(folder / "results.json")
-    for path, content in zip(paths, (data_set, results), strict=True):
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            json.dump(content, file)
-    return paths
+    return write_json(folder, truth=data_set, results=results)
 
 
 def evaluated(truth, results, iou_type, **parameters):

@@ -1,7 +1,6 @@
 """COCO's files: what is written is read by the COCO API, and what is read gives its numbers."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +8,7 @@ from pycocotools import mask as coco_masks
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.coming_from.coco_files import stats_of
+from tests.files.json_files import write_json
 from tests.functional.detection.detection_samples import fed, images, is_same, named
 from tests.functional.detection.mask_samples import compressed
 
@@ -68,9 +68,7 @@ def test_ids_that_are_strings_are_read(tmp_path):
     for row in [*results, *data_set["annotations"]]:
         row["image_id"] = f"{row['image_id']:04d}.jpg"
     data_set["images"] = [{"id": f"{image['id']:04d}.jpg"} for image in data_set["images"]]
-    for path, content in zip(paths, (results, data_set), strict=True):
-        path.write_text(json.dumps(content), encoding="utf-8")
-    read = DetectionMAP.coco_to_tm(*map(str, paths))
+    read = DetectionMAP.coco_to_tm(*write_json(tmp_path, images_preds=results, images_target=data_set))
     assert [item["image_id"] for item in read[1]] == [f"{item['image_id']:04d}.jpg" for item in target]
     again = fed(DetectionMAP(box_format="xywh"), *read)
     assert is_same(again.results().summary(), metric.results().summary())
@@ -79,11 +77,10 @@ def test_ids_that_are_strings_are_read(tmp_path):
         float(metric.results().summary()["map"]), rel=0, abs=1e-12
     )
     results[0]["image_id"] = "other.jpg"
-    paths[0].write_text(json.dumps(results), encoding="utf-8")
     with pytest.raises(
         ValueError, match=r'in images of the data set only; got "other\.jpg" as `image_id` in `results\[0\]` '
     ):
-        DetectionMAP.coco_to_tm(*map(str, paths))
+        DetectionMAP.coco_to_tm(*write_json(tmp_path, images_preds=results, images_target=data_set))
 
 
 def test_an_image_without_ground_truth_is_read(tmp_path):
@@ -97,10 +94,8 @@ def test_an_image_without_ground_truth_is_read(tmp_path):
         {"image_id": 8, "category_id": 2, "bbox": box, "score": 0.9},
         {"image_id": 5, "category_id": 2, "bbox": box, "score": 0.8},
     ]
-    paths = [tmp_path / "results.json", tmp_path / "truth.json"]
-    for path, content in zip(paths, (results, truth), strict=True):
-        path.write_text(json.dumps(content), encoding="utf-8")
-    preds, target = DetectionMAP().coco_to_tm(*map(str, paths), iou_type=("bbox",), backend="faster_coco_eval")
+    paths = write_json(tmp_path, results=results, truth=truth)
+    preds, target = DetectionMAP().coco_to_tm(*paths, iou_type=("bbox",), backend="faster_coco_eval")
     assert [item["image_id"] for item in target] == [8, 5]
     assert target[0]["boxes"].shape == (0, 4)
     assert preds[0]["boxes"].tolist() == [box]
@@ -124,15 +119,13 @@ def test_results_of_masks_alone_have_the_boxes_of_their_masks(tmp_path, iou_type
     results = [{"image_id": 1, "category_id": 2, "score": 0.5, "segmentation": each} for each in (mask, polygon)]
     truth = {"image_id": 1, "category_id": 2, "id": 1, "bbox": [3, 2, 4, 3], "segmentation": polygon, "area": 12}
     data_set = {"images": [{"id": 1, "height": 6, "width": 9}], "annotations": [truth], "categories": []}
-    paths = [str(tmp_path / "results.json"), str(tmp_path / "truth.json")]
-    both = results[0] | {"bbox": [0, 0, 1, 1]}
-    for path, content in zip(paths, ([*(row | left_out for row in results), both], data_set), strict=True):
-        Path(path).write_text(json.dumps(content), encoding="utf-8")
+    rows = [*(row | left_out for row in results), results[0] | {"bbox": [0, 0, 1, 1]}]
+    paths = write_json(tmp_path, results=rows, truth=data_set)
     preds, _ = DetectionMAP.coco_to_tm(*paths, iou_type=iou_type)
     assert preds[0]["boxes"].tolist() == [*[[3, 2, 4, 3]] * 2, [0, 0, 1, 1]]
     assert coco_masks.toBbox(mask).tolist() == [3, 2, 4, 3]
     data_set["annotations"] = [{"image_id": 1, "category_id": 2, "segmentation": polygon}]
-    Path(paths[1]).write_text(json.dumps(data_set), encoding="utf-8")
+    write_json(tmp_path, truth=data_set)
     with pytest.raises(ValueError, match="must have `bbox` in every row of `annotations`; got the keys"):
         DetectionMAP.coco_to_tm(*paths, iou_type=iou_type)
 

@@ -1,6 +1,5 @@
 """COCO's files that do not fit: the message says what to do."""
 
-import json
 import re
 import warnings
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.coco import COCO
+from tests.files.json_files import write_json
 
 BOX = [0.0, 0.0, 40.0, 40.0]
 CATEGORIES = [{"id": each, "name": str(each)} for each in (1, 2, 3)]
@@ -31,13 +31,7 @@ def results(*images, label=2):
 def write(tmp_path, monkeypatch):
     """Write detections and a data set to `dt.json` and `gt.json`."""
     monkeypatch.chdir(tmp_path)
-
-    def write(detections, truth):
-        for name, content in (("dt.json", detections), ("gt.json", truth)):
-            (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-        return "dt.json", "gt.json"
-
-    return write
+    return lambda detections, truth: write_json(Path(), dt=detections, gt=truth)
 
 
 def refusal(paths, kind=DetectionMAP):

@@ -33,8 +33,8 @@ from reid_torchmetrics.files import (
     fill_boxes_and_areas,
     find_images,
     masks_of_annotations,
-    named_images,
     parsed,
+    places_of_images,
     read_data_set,
     read_table,
     readable,
@@ -42,6 +42,7 @@ from reid_torchmetrics.files import (
     shortened,
     sizes_by_id,
     unknown_id,
+    with_ids_of_images,
 )
 
 Row: TypeAlias = dict[str, Any]
@@ -403,13 +404,8 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
         or (has_boxes.any() and not has_boxes.all())
     ):
         raise UnreadRowsError
-    try:
-        references, notes = named_images(source, table, list(images.values()))
-    except ValueError as error:
-        raise UnreadRowsError from error
-    are_known = not truth.cats or np.isin(table.columns["category_id"], list(truth.cats)).all()
-    if not are_known or not all(reference in images for reference in references):
-        raise UnreadRowsError
+    table, notes = with_ids_of_images(source, table, list(images.values()))
+    places_of_images(table, images, truth.cats)
     for note in notes:
         if note.is_doubtful:
             warn(note.text)
@@ -419,7 +415,7 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
     columns["iscrowd"] = np.zeros(len(boxes), dtype=np.int64)
     if has_boxes[0]:
         columns |= {"bbox": boxes, "area": boxes[:, 2] * boxes[:, 3]}
-    file.table = replace(table, references=references, columns=columns)
+    file.table = replace(table, columns=columns)
     return file
 
 

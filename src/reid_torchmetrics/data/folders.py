@@ -86,10 +86,11 @@ def _has_suffix(name: str, suffix: str) -> bool:
 
 def _describe_contents(folder: Path, suffix: str) -> str:
     """Describe the contents of a folder without files of images."""
-    subfolder_with_files = _find_subfolder(folder, suffix)
-    if subfolder_with_files is not None:
-        subfolder, num_files = subfolder_with_files
-        return f"with {num_files} of them in its subfolder {subfolder!r}"
+    for path, subfolders, files in os.walk(folder):
+        subfolders.sort()
+        num_files = sum(_has_suffix(file, suffix) for file in files)
+        if num_files and Path(path) != folder:
+            return f"with {num_files} of them in its subfolder {str(Path(path).relative_to(folder))!r}"
     skipped = sorted(_file_names(folder, suffix))
     if skipped:
         return f"with {skipped[0]!r} alone, which is no such file of an image"
@@ -102,13 +103,3 @@ def _describe_contents(folder: Path, suffix: str) -> str:
     if suffix == ".txt" and most_frequent in OTHER_DOCUMENTS:
         note = f"; {OTHER_DOCUMENTS[most_frequent]}"
     return f"with {', '.join(parts)}{note}"
-
-
-def _find_subfolder(folder: Path, suffix: str) -> tuple[str, int] | None:
-    """Return the first subfolder, at any depth, that has files with a suffix, and their number."""
-    for path, subfolders, files in os.walk(folder):
-        subfolders.sort()
-        num_files = sum(_has_suffix(file, suffix) for file in files)
-        if num_files and Path(path) != folder:
-            return str(Path(path).relative_to(folder)), num_files
-    return None

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
         counts_although_ignored,
         is_image_id,
         is_missing,
+        repeated_id,
         shortened,
         similar_key,
+        unknown_id,
     )
     from .coco_masks import are_of_other_sizes, compressed, masks_of_annotations, num_without_mask
     from .coco_metrics import read_images, write_images
-    from .coco_names import are_results, find_images, repeated_id
-    from .coco_rows import CocoReading, parsed, row_list, unknown_id
-    from .coco_tables import check_crowds, check_keys, named_images, read_coco
+    from .coco_names import are_results, find_images
+    from .coco_rows import CocoReading, parsed, row_list
+    from .coco_tables import check_crowds, check_keys, places_of_images, read_coco, with_ids_of_images
     from .file_names import ImagesByName, bare_name, check_apart
     from .foreign_annotations import OTHER_DOCUMENTS, remedy_of_json
     from .json_blocks import UnreadRowsError
@@ -51,12 +53,12 @@ _NAMES = {
     "array_layouts": "ArrayLayout",
     "coco_areas": "fill_boxes_and_areas",
     "coco_columns": "ANNOTATIONS CATEGORIES IMAGES TABLES Column RowList check_kind_of_ids counts_although_ignored"
-    " is_image_id is_missing shortened similar_key",
+    " is_image_id is_missing repeated_id shortened similar_key unknown_id",
     "coco_masks": "are_of_other_sizes compressed masks_of_annotations num_without_mask",
     "coco_metrics": "read_images write_images",
-    "coco_names": "are_results find_images repeated_id",
-    "coco_rows": "CocoReading parsed row_list unknown_id",
-    "coco_tables": "check_crowds check_keys named_images read_coco",
+    "coco_names": "are_results find_images",
+    "coco_rows": "CocoReading parsed row_list",
+    "coco_tables": "check_crowds check_keys places_of_images read_coco with_ids_of_images",
     "file_names": "ImagesByName bare_name check_apart",
     "foreign_annotations": "OTHER_DOCUMENTS remedy_of_json",
     "json_blocks": "UnreadRowsError",

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +24,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 _MAX_CHARACTERS = 60  # of a value in a message
 _MAX_KEYS = 8
+_MAX_IDS = 5
 _INT64 = range(-(2**63), 2**63)
 _NO_VALUE: Any = object()
 
@@ -334,6 +335,46 @@ def check_kind_of_ids(images: RowList) -> None:
         position = are_texts.index(not are_texts[0])
         kind = "a text" if are_texts[0] else "a number"
         raise images.invalid(position, "id", f"{kind}, like that of the first image,")
+
+
+def repeated_id(rows: RowList) -> str:
+    """Return the message about two images or two categories with one id; "" if ids differ."""
+    places: dict[Any, int] = {}
+    for position, row in enumerate(rows.rows):
+        first = places.setdefault(row["id"], position)
+        if first != position:
+            return (
+                f"`{rows.source}` must have each `id` of `{rows.name}` once; got {shortened(row)} after"
+                f" {shortened(rows.rows[first])} in {rows.place(position)}."
+            )
+    return ""
+
+
+def check_distinct(rows: RowList) -> None:
+    """Raise a ValueError, which names both rows, if two images or two categories have one id."""
+    message = repeated_id(rows)
+    if message:
+        raise ValueError(message)
+
+
+def unknown_id(row_list: RowList, key: str, ids: Collection[Any]) -> str:
+    """Return the message about the first row with an image or a category that the data set lacks; "" without one.
+
+    A data set without categories lacks none.
+    """
+    is_category = key == "category_id"
+    for position, row in enumerate(row_list.rows if ids or not is_category else ()):
+        if row[key] not in ids:
+            first_ids = ", ".join(map(repr, islice(ids, _MAX_IDS))) or "none"
+            ellipsis = ", ..." if len(ids) > _MAX_IDS else ""
+            ending = "; are yours counted from 0?" if is_category and row[key] == 0 else "."
+            name = "categories" if is_category else "images"
+            return (
+                f"`{row_list.source}` must have {row_list.name} in {name} of the data set only; got"
+                f" {shortened(row[key])} as `{key}` in {row_list.place(position)}; those of the data set are"
+                f" {first_ids}{ellipsis}{ending}"
+            )
+    return ""
 
 
 def counts_although_ignored(row: Row, *, reads_keypoints: bool) -> bool:

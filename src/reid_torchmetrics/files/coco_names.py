@@ -11,31 +11,11 @@ from typing import Any
 
 from reid_torchmetrics import _hints
 
-from .coco_columns import CATEGORIES, IMAGES, RESULTS, Note, Row, RowList, is_whole_number, shortened
+from .coco_columns import CATEGORIES, IMAGES, RESULTS, Note, Row, RowList, check_distinct, is_whole_number, shortened
 from .file_names import ImagesByName, check_apart
 
 _KEYS_OF_NAMES = {"images": ("file_name", "image_id"), "categories": ("name", "category_id")}
 """keys of names in the lists of a data set, and of the ids of its rows in annotations"""
-
-
-def repeated_id(rows: RowList) -> str:
-    """Return the message about two images or two categories with one id; "" if ids differ."""
-    places: dict[Any, int] = {}
-    for position, row in enumerate(rows.rows):
-        first = places.setdefault(row["id"], position)
-        if first != position:
-            return (
-                f"`{rows.source}` must have each `id` of `{rows.name}` once; got {shortened(row)} after"
-                f" {shortened(rows.rows[first])} in {rows.place(position)}."
-            )
-    return ""
-
-
-def check_distinct(rows: RowList) -> None:
-    """Raise a ValueError, which names both rows, if two images or two categories have one id."""
-    message = repeated_id(rows)
-    if message:
-        raise ValueError(message)
 
 
 def rows_of_data_set(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,17 +30,18 @@ from .coco_columns import (
     Note,
     Row,
     RowList,
+    check_distinct,
     check_kind_of_ids,
     counts_although_ignored,
     is_whole_number,
     shortened,
+    unknown_id,
 )
 from .coco_masks import are_of_other_sizes, masks_of_list, num_without_mask
-from .coco_names import are_results, check_distinct, find_categories, find_images, rows_of_data_set
+from .coco_names import are_results, find_categories, find_images, rows_of_data_set
 from .foreign_annotations import remedy_of_data_set, remedy_of_file, remedy_of_results
 from .object_tables import areas_of_update, image_columns, values_of_images
 
-_MAX_IDS = 5  # in a message
 _SHAPE_OF_COLUMN = {
     "segmentation": "segm",
     "keypoints": "keypoints",
@@ -165,25 +165,17 @@ def _prepared_results(
         reading.notes.extend(notes_on_dropped(detections.source, len(detections.rows), len(positions)))
         detections = detections.select(positions)
     _check_references(detections, images, categories)
-    has_areas = _fill_in(detections, images, reading)
+    has_areas = False
+    shape = shape_of_areas(detections.rows)
+    if shape is not None and reading.iou_type not in ((shape,), ("rotated",)):  # COCO's API has no rotated boxes
+        has_areas = reading.detection_areas == "coco"
+        if has_areas or reading.has_result_boxes:
+            fill_boxes_and_areas(detections, images)
+        if has_areas:
+            reading.notes.append(note_on_areas(detections.source, shape))
     if reading.has_result_boxes:
         _check_has_boxes(detections)
     return detections, has_areas
-
-
-def _fill_in(detections: RowList, images: Mapping[Any, Row], reading: CocoReading) -> bool:
-    """Give results boxes and areas where these are not of the evaluated shapes; return whether such areas count."""
-    shape = shape_of_areas(detections.rows)
-    if shape is None or reading.iou_type == (shape,):
-        return False
-    if reading.iou_type == ("rotated",):  # COCO's API has no rotated boxes
-        return False
-    takes_areas = reading.detection_areas == "coco"
-    if takes_areas or reading.has_result_boxes:
-        fill_boxes_and_areas(detections, images)
-    if takes_areas:
-        reading.notes.append(note_on_areas(detections.source, shape))
-    return takes_areas
 
 
 def _image_dicts(
@@ -327,24 +319,6 @@ def _check_references(row_list: RowList, images: Collection[Any], categories: Co
         raise ValueError(message)
 
 
-def unknown_id(row_list: RowList, key: str, ids: Collection[Any]) -> str:
-    """Return the message about the first row with an image or a category that the data set lacks; "" without one.
-
-    A data set without categories lacks none.
-    """
-    is_category = key == "category_id"
-    for position, row in enumerate(row_list.rows if ids or not is_category else ()):
-        if row[key] not in ids:
-            ending = "; are yours counted from 0?" if is_category and row[key] == 0 else "."
-            name = "categories" if is_category else "images"
-            return (
-                f"`{row_list.source}` must have {row_list.name} in {name} of the data set only; got"
-                f" {shortened(row[key])} as `{key}` in {row_list.place(position)}; those of the data set are"
-                f" {_first_ids(ids)}{ending}"
-            )
-    return ""
-
-
 def notes_on_dropped(source: str, num_results: int, num_kept: int) -> list[Note]:
     """Return a note on results that were left out, if there are any."""
     if num_kept == num_results:
@@ -359,14 +333,6 @@ def _by_image(rows: Iterable[Row], images: Iterable[Row]) -> Collection[list[Row
     for row in rows:
         rows_by_image[row["image_id"]].append(row)
     return rows_by_image.values()
-
-
-def _first_ids(ids: Collection[object]) -> str:
-    """Return the first ids, for a message."""
-    if not ids:
-        return "none"
-    ellipsis = ", ..." if len(ids) > _MAX_IDS else ""
-    return ", ".join(map(repr, islice(ids, _MAX_IDS))) + ellipsis
 
 
 def _rename_rotated_boxes(rows: Iterable[dict[str, Any]]) -> None:

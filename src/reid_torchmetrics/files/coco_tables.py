@@ -6,7 +6,8 @@ an error, is left to the reader of rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,22 +64,19 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
         image_rows = row_list(data_set_path, "images", data_set.lists)
         check_images(image_rows, is_federated=False)
         images = image_rows.rows
-        categories = np.array(list(read_categories(data_set_path, data_set.lists)), dtype=np.int64)
-        places = {image["id"]: place for place, image in enumerate(images)}
-        references, notes = named_images(results_path, results, images)
+        categories = read_categories(data_set_path, data_set.lists)
     except ValueError as error:
         raise UnreadRowsError from error
 
     # Results of categories that the data set lacks may be left out.
     num_results = len(results.images)
-    if reading.unknown_categories == "drop" and len(categories):
-        results = results.at(np.isin(results.columns["category_id"], categories).nonzero()[0])
+    if reading.unknown_categories == "drop" and categories:
+        results = results.at(np.isin(results.columns["category_id"], list(categories)).nonzero()[0])
+    results, notes = with_ids_of_images(results_path, results, images)
     annotations = data_set.annotations
-    for table in (results, annotations):
-        _check(not len(categories) or np.isin(table.columns["category_id"], categories).all())
-    result_images = _places_of(references, places)[results.images]
-    annotation_images = _places_of(annotations.references, places)[annotations.images]
-    _check((result_images >= 0).all() and (annotation_images >= 0).all())
+    ids = [image["id"] for image in images]
+    result_images = places_of_images(results, ids, categories)
+    annotation_images = places_of_images(annotations, ids, categories)
     check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name", "category_name"))
     check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True), ("ignore",))
     _check_annotations(annotations.columns, has_boxes=reading.has_true_boxes and reading.invalid != "drop")
@@ -101,16 +99,26 @@ def _check(is_valid: bool | np.bool_) -> None:
         raise UnreadRowsError
 
 
-def named_images(path: str, results: ObjectTable, images: Sequence[Row]) -> tuple[list[Any], list[Note]]:
-    """Return the ids of the images of results, which may be named by their files; see `find_images`."""
-    references = RowList(path, "results", [{"image_id": reference} for reference in results.references])
-    notes = find_images(references, images)
-    return [row["image_id"] for row in references.rows], notes
+def with_ids_of_images(source: str, results: ObjectTable, images: Sequence[Row]) -> tuple[ObjectTable, list[Note]]:
+    """Return results with the ids of their images, which may be named by their files; see `find_images`."""
+    references = RowList(source, "results", [{"image_id": reference} for reference in results.references])
+    try:
+        notes = find_images(references, images)
+    except ValueError as error:
+        raise UnreadRowsError from error
+    return replace(results, references=[row["image_id"] for row in references.rows]), notes
 
 
-def _places_of(ids: Sequence[Any], places: Mapping[Any, int]) -> NDArray[np.int64]:
-    """Return the place of the image with each id; -1 for an id that no image has."""
-    return np.array([places.get(image_id, -1) for image_id in ids], dtype=np.int64)
+def places_of_images(table: ObjectTable, images: Iterable[Any], categories: Collection[Any]) -> NDArray[np.int64]:
+    """Return the place of the image of each object among all images, given their ids and those of categories, if any.
+
+    Files with objects in other images or of other categories are left to the reader of rows.
+    """
+    places = {image: place for place, image in enumerate(images)}
+    images_of_objects = np.array([places.get(image, -1) for image in table.references], dtype=np.int64)[table.images]
+    _check((images_of_objects >= 0).all())
+    _check(not categories or np.isin(table.columns["category_id"], list(categories)).all())
+    return images_of_objects
 
 
 def check_keys(name: str, table: ObjectTable, columns: Sequence[Column], read_by_rows: Sequence[str]) -> None:

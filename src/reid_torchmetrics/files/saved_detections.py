@@ -18,7 +18,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
     ImageBoxes,
     check_fractions,
 )
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, evaluator_options
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, evaluator_options
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -29,20 +29,42 @@ _WITHOUT_EFFECT = {"claim": "voc", "whole_pixels": False}
 
 
 def fields_of_detections(results: DetectionResults, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the saved fields of results by name, given all fields that are not computed."""
+    """Return the saved fields of results by name, given all fields that are not computed.
+
+    Raises:
+        ValueError: an evaluator that is not in `EVALUATORS`.
+    """
     fields["grid"] = results.averages.grid
     fields["rule"] = results.averages.rule
-    fields["evaluator"] = to_name_and_options(results.evaluator)
     # The boxes of thousands of images are saved as a few tensors.
     fields["boxes"] = None if results.boxes is None else _columns_of(results.boxes)
     # Without "micro" the classes of the matches determine the labels.
     fields["labels"] = results.labels if results.is_micro else None
-    return fields
+    evaluator = results.evaluator
+    options = evaluator_options(evaluator)
+    for name, row in EVALUATORS.items():
+        if type(row) is type(evaluator) and replace(row, **options) == evaluator:
+            fields["evaluator"] = (name, options)
+            return fields
+    names = _checks.listed(EVALUATORS, str)
+    raise ValueError(f"`evaluator` must be one of {names}, with its options; got {evaluator.title!r}.")
 
 
 def detections_of_fields(saved: dict[str, Any]) -> DetectionResults:
-    """Compute results from the fields of a file: the inverse of `fields_of_detections`."""
-    evaluator = from_name_and_options(*saved.pop("evaluator"))
+    """Compute results from the fields of a file: the inverse of `fields_of_detections`.
+
+    Raises:
+        ValueError: an unknown name of an evaluator, an option that it does not have, or other invalid fields.
+    """
+    name, options = saved.pop("evaluator")
+    _checks.one_of("evaluator", name, EVALUATORS)
+    known = evaluator_options(EVALUATORS[name])
+    for option, value in options.items():
+        has_no_effect = option in _WITHOUT_EFFECT and value == _WITHOUT_EFFECT[option]
+        if option not in known and not has_no_effect:
+            names = _checks.listed(known, str)
+            raise ValueError(f"`option` of evaluator {name!r} must be one of {names}; got {option}={value!r}.")
+    evaluator = replace(EVALUATORS[name], **{option: options[option] for option in options if option in known})
     rule, confidence = evaluator.checked(saved.pop("rule"), evaluator.confidence)
     _check_stored(saved)
     grid = saved.pop("grid")
@@ -53,39 +75,6 @@ def detections_of_fields(saved: dict[str, Any]) -> DetectionResults:
         saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
     averages = evaluator.average(matches, grid, rule=rule, confidence=confidence)
     return DetectionResults(averages=averages, evaluator=evaluator, **saved)
-
-
-def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
-    """Return the name of an evaluator in `EVALUATORS`, and its options.
-
-    Raises:
-        ValueError: an evaluator that is not in `EVALUATORS`.
-    """
-    options = evaluator_options(evaluator)
-    for name, row in EVALUATORS.items():
-        if type(row) is type(evaluator) and replace(row, **options) == evaluator:
-            return name, options
-    names = _checks.listed(EVALUATORS, str)
-    raise ValueError(f"`evaluator` must be one of {names}, with its options; got {evaluator.title!r}.")
-
-
-def from_name_and_options(name: str, options: Mapping[str, Any]) -> Evaluator:
-    """Return an evaluator: the inverse of `to_name_and_options`.
-
-    Raises:
-        ValueError: an unknown name, or an option that the evaluator does not have.
-    """
-    _checks.one_of("evaluator", name, EVALUATORS)
-    row = EVALUATORS[name]
-    known = evaluator_options(row)
-    changed = {}
-    for option, value in options.items():
-        if option in known:
-            changed[option] = value
-        elif option not in _WITHOUT_EFFECT or value != _WITHOUT_EFFECT[option]:
-            names = _checks.listed(known, str)
-            raise ValueError(f"`option` of evaluator {name!r} must be one of {names}; got {option}={value!r}.")
-    return replace(row, **changed)
 
 
 def _columns_of(boxes: Mapping[int, ImageBoxes]) -> list[Tensor]:
