@@ -26,9 +26,11 @@ def problem(seed, iou_type, kind):
     if kind == "polygons":
         for row in data_set["annotations"][::2]:
             row["segmentation"] = [POLYGON]
-    if kind == "masks alone":
-        for row in results:
+    for row in results:
+        if kind == "masks alone":
             del row["bbox"]
+        if kind == "names":
+            row["category_name"] = f"c{row['category_id']}"
     return data_set, results
 
 
@@ -50,7 +52,10 @@ def is_unread(coco):
     return not any(name in vars(coco) for name in DICTS)
 
 
-KINDS = [("bbox", "boxes"), ("segm", "masks"), ("segm", "polygons"), ("segm", "masks alone"), ("bbox", "masks alone")]
+KINDS = [
+    *(("bbox", "boxes"), ("segm", "masks"), ("segm", "polygons"), ("segm", "masks alone"), ("bbox", "masks alone")),
+    ("bbox", "names"),
+]
 
 
 @pytest.mark.parametrize("seed", range(2))

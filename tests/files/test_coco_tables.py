@@ -131,7 +131,9 @@ def test_unusual_annotations_are_left_to_the_reader_of_rows(tmp_path, changes):
         [7],
         [{**ROW}],
         [{**ROW, "score": "0.5"}],
-        [{**RESULT, "file_name": "a.jpg"}],
+        [{**RESULT, "file_name": "a.jpg"}, RESULT],
+        [{**RESULT, "category_name": "dog"}],
+        [{**RESULT, "category_name": "cat"}, RESULT],
         [{**RESULT, "image_id": 99}],
         [{**RESULT, "category_id": 99}],
     ],
@@ -162,6 +164,19 @@ def test_results_name_images_by_their_files(tmp_path):
     assert [note.text for note in options.notes] == [f"{paths[0]}: `image_id` as `file_name` without suffix"]
 
 
+@pytest.mark.parametrize("image_id", [7, 3, 99, "a"])
+def test_results_with_names_of_files_and_categories_are_read_as_columns(tmp_path, image_id):
+    images = [{"id": 7, "file_name": "a.jpg"}, {"id": 3, "file_name": "val/b.jpg"}]
+    named = {**RESULT, "image_id": image_id, "file_name": "a.jpg", "category_name": "cat"}
+    other = {**RESULT, "image_id": image_id, "file_name": "b.jpg", "category_name": "cat", "score": 0.25}
+    paths = written(tmp_path, [named, other, {**named, "score": 0.75}], [ROW], images=images)
+    options, expected_options = reading(), reading()
+    found = coco_tables.read_tables(*paths, options)
+    check_equal(found, coco_rows.read_rows(*paths, expected_options))
+    assert [item["scores"].tolist() for item in found[0]] == [[0.5, 0.75], [0.25]]
+    assert options.notes == expected_options.notes
+
+
 def test_a_text_that_is_no_json_is_left_to_the_reader_of_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(json_blocks, "_BLOCK", 64)
     path = tmp_path / "results.json"
@@ -177,7 +192,7 @@ def test_a_text_that_is_no_json_is_left_to_the_reader_of_rows(tmp_path, monkeypa
 def test_the_reader_of_rows_gets_the_paths_and_options_of_a_file_that_is_unlike_most(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(coco_tables, "read_rows", lambda *arguments: calls.append(arguments))
-    paths = written(tmp_path, [{**RESULT, "file_name": "a.jpg"}], [ROW])
+    paths = written(tmp_path, [{**RESULT, "image_id": 7.0}], [ROW])
     options = reading()
     read_coco(*paths, options)
     assert calls == [(*paths, options)]

@@ -19,14 +19,14 @@ from reid_torchmetrics._extras import require
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.files import (
     ANNOTATION_COLUMNS,
-    RESULT_COLUMNS,
     TABLES,
     Column,
     ObjectTable,
     RowList,
     UnreadRowsError,
     are_results,
-    check_crowds,
+    check_category_names,
+    check_flags,
     check_keys,
     check_kind_of_ids,
     decoded_json,
@@ -36,7 +36,7 @@ from reid_torchmetrics.files import (
     parsed,
     places_of_images,
     read_data_set,
-    read_table,
+    read_results,
     readable,
     repeated_id,
     shortened,
@@ -97,8 +97,8 @@ class COCO:
         file.lists, file.table = read_data_set(file.text, _READ_COLUMNS, has_masks=False)
         if "categories" not in file.lists:  # a data set of captions
             raise UnreadRowsError
-        check_keys("annotations", file.table, [_COLUMNS["annotations", "iscrowd"]], ("ignore",))
-        check_crowds(file.table.columns["iscrowd"])
+        check_keys("annotations", file.table, [_COLUMNS["annotations", "iscrowd"]])
+        check_flags(file.table)
         self._index_images(file.lists)
         self._file = file
 
@@ -387,7 +387,7 @@ class _File:
         """Read the annotations or results, with masks in some images."""
         if self.truth is None:
             return read_data_set(self.text, _READ_COLUMNS, has_masks=has_masks, images=images).annotations
-        return read_table(io.BytesIO(self.text), RESULT_COLUMNS, sizes_by_id(images) if has_masks else None)
+        return read_results(io.BytesIO(self.text), sizes_by_id(images) if has_masks else None)
 
 
 def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any, Row], truth: Any) -> _File:
@@ -398,14 +398,11 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
     except UnreadRowsError:  # results of masks may have no boxes
         table = file.read(images.values(), has_masks=True)
     has_boxes = ~np.isnan(table.columns["bbox"][:, 0])
-    if (
-        not len(has_boxes)
-        or not table.other_keys.isdisjoint(("file_name", "category_name", "caption"))
-        or (has_boxes.any() and not has_boxes.all())
-    ):
+    if not len(has_boxes) or "caption" in table.other_keys or (has_boxes.any() and not has_boxes.all()):
         raise UnreadRowsError
     table, notes = with_ids_of_images(source, table, list(images.values()))
     places_of_images(table, images, truth.cats)
+    check_category_names(table, truth.cats.values())
     for note in notes:
         if note.is_doubtful:
             warn(note.text)

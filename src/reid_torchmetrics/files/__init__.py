@@ -29,19 +29,18 @@ if TYPE_CHECKING:
     from .coco_metrics import read_images, write_images
     from .coco_names import are_results, find_images
     from .coco_rows import CocoReading, parsed, row_list
-    from .coco_tables import check_crowds, check_keys, places_of_images, read_coco, with_ids_of_images
+    from .coco_tables import (
+        check_category_names,
+        check_flags,
+        check_keys,
+        places_of_images,
+        read_coco,
+        with_ids_of_images,
+    )
     from .file_names import ImagesByName, bare_name, check_apart
     from .foreign_annotations import OTHER_DOCUMENTS, remedy_of_json
     from .json_blocks import UnreadRowsError
-    from .object_tables import (
-        ANNOTATION_COLUMNS,
-        RESULT_COLUMNS,
-        ObjectTable,
-        read_data_set,
-        read_table,
-        size_of,
-        sizes_by_id,
-    )
+    from .object_tables import ANNOTATION_COLUMNS, ObjectTable, read_data_set, read_results, size_of, sizes_by_id
     from .opened_files import read_sides
     from .polygons import flips_of_objects
     from .result_files import FORMAT, StoredArray, load_results, save_results
@@ -58,11 +57,11 @@ _NAMES = {
     "coco_metrics": "read_images write_images",
     "coco_names": "are_results find_images",
     "coco_rows": "CocoReading parsed row_list",
-    "coco_tables": "check_crowds check_keys places_of_images read_coco with_ids_of_images",
+    "coco_tables": "check_category_names check_flags check_keys places_of_images read_coco with_ids_of_images",
     "file_names": "ImagesByName bare_name check_apart",
     "foreign_annotations": "OTHER_DOCUMENTS remedy_of_json",
     "json_blocks": "UnreadRowsError",
-    "object_tables": "ANNOTATION_COLUMNS RESULT_COLUMNS ObjectTable read_data_set read_table size_of sizes_by_id",
+    "object_tables": "ANNOTATION_COLUMNS ObjectTable read_data_set read_results size_of sizes_by_id",
     "opened_files": "read_sides",
     "polygons": "flips_of_objects",
     "result_files": "FORMAT StoredArray load_results save_results",

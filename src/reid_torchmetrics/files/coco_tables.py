@@ -24,12 +24,11 @@ from .coco_rows import CocoReading, check_images, notes_on_dropped, read_categor
 from .json_blocks import UnreadRowsError
 from .object_tables import (
     ANNOTATION_COLUMNS,
-    RESULT_COLUMNS,
     ObjectTable,
     areas_of_update,
     image_columns,
     read_data_set,
-    read_table,
+    read_results,
     values_of_images,
 )
 
@@ -59,7 +58,7 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
     has_masks = "segm" in reading.iou_type
     data_set = read_data_set(readable(data_set_path).read_bytes(), ANNOTATION_COLUMNS, has_masks=has_masks)
     with readable(results_path).open("rb") as file:
-        results = read_table(file, RESULT_COLUMNS, {} if has_masks else None)
+        results = read_results(file, {} if has_masks else None)
     try:
         image_rows = row_list(data_set_path, "images", data_set.lists)
         check_images(image_rows, is_federated=False)
@@ -69,17 +68,18 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
         raise UnreadRowsError from error
 
     # Results of categories that the data set lacks may be left out.
+    results, notes = with_ids_of_images(results_path, results, images)
+    check_category_names(results, data_set.lists.get("categories", ()))
     num_results = len(results.images)
     if reading.unknown_categories == "drop" and categories:
         results = results.at(np.isin(results.columns["category_id"], list(categories)).nonzero()[0])
-    results, notes = with_ids_of_images(results_path, results, images)
     annotations = data_set.annotations
     ids = [image["id"] for image in images]
     result_images = places_of_images(results, ids, categories)
     annotation_images = places_of_images(annotations, ids, categories)
-    check_keys("results", results, reading.columns(RESULTS, has_boxes=False), ("file_name", "category_name"))
-    check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True), ("ignore",))
-    _check_annotations(annotations.columns, has_boxes=reading.has_true_boxes and reading.invalid != "drop")
+    check_keys("results", results, reading.columns(RESULTS, has_boxes=False))
+    check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True))
+    _check_annotations(annotations, has_boxes=reading.has_true_boxes and reading.invalid != "drop")
     if annotations.masks is not None and results.masks is not None:
         sizes = np.concatenate([annotations.masks.sizes, results.masks.sizes])
         _check(not are_of_other_sizes(np.concatenate([annotation_images, result_images]), sizes).any())
@@ -101,12 +101,25 @@ def _check(is_valid: bool | np.bool_) -> None:
 
 def with_ids_of_images(source: str, results: ObjectTable, images: Sequence[Row]) -> tuple[ObjectTable, list[Note]]:
     """Return results with the ids of their images, which may be named by their files; see `find_images`."""
-    references = RowList(source, "results", [{"image_id": reference} for reference in results.references])
+    rows: list[dict[str, Any]] = [{"image_id": reference} for reference in results.references]
+    places = results.images
+    if "file_name" in results.columns:  # a row for each distinct pair of an id and a name
+        pairs = list(zip(places.tolist(), results.columns["file_name"].tolist(), strict=True))
+        place_of_pair = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
+        places = np.array([place_of_pair[pair] for pair in pairs], dtype=np.int64)
+        rows = [{**rows[place], "file_name": name} for place, name in place_of_pair]
     try:
-        notes = find_images(references, images)
+        notes = find_images(RowList(source, "results", rows), images)
     except ValueError as error:
         raise UnreadRowsError from error
-    return replace(results, references=[row["image_id"] for row in references.rows]), notes
+    return replace(results, references=[row["image_id"] for row in rows], images=places), notes
+
+
+def check_category_names(results: ObjectTable, categories: Iterable[Row]) -> None:
+    """Leave files of results whose categories have other names than those of their ids to the reader of rows."""
+    if "category_name" in results.columns:
+        pairs = zip(results.columns["category_id"].tolist(), results.columns["category_name"].tolist(), strict=True)
+        _check({(row["id"], row.get("name")) for row in categories}.issuperset(pairs))
 
 
 def places_of_images(table: ObjectTable, images: Iterable[Any], categories: Collection[Any]) -> NDArray[np.int64]:
@@ -121,25 +134,26 @@ def places_of_images(table: ObjectTable, images: Iterable[Any], categories: Coll
     return images_of_objects
 
 
-def check_keys(name: str, table: ObjectTable, columns: Sequence[Column], read_by_rows: Sequence[str]) -> None:
-    """Leave files to the reader of rows if they have misspelled keys, or some others."""
+def check_keys(name: str, table: ObjectTable, columns: Sequence[Column]) -> None:
+    """Leave files with misspelled keys to the reader of rows."""
     rows = RowList("", name, [])
     for column in columns:
         _check(column.is_required or not rows.misspelled_keys(column, table.other_keys))
-    _check(table.other_keys.isdisjoint(read_by_rows))
 
 
-def _check_annotations(columns: Mapping[str, NDArray[Any]], *, has_boxes: bool) -> None:
+def _check_annotations(annotations: ObjectTable, *, has_boxes: bool) -> None:
     """Leave files with invalid annotations to the reader of rows."""
-    areas = columns["area"]
-    check_crowds(columns["iscrowd"])
+    areas = annotations.columns["area"]
+    check_flags(annotations)
     _check((np.isnan(areas) | (areas >= 0)).all())
-    _check(not has_boxes or (columns["bbox"][:, 2:] >= 0).all())
+    _check(not has_boxes or (annotations.columns["bbox"][:, 2:] >= 0).all())
 
 
-def check_crowds(is_crowd: NDArray[np.int64]) -> None:
-    """Leave files with crowds that are not 0 or 1 to the reader of rows."""
+def check_flags(annotations: ObjectTable) -> None:
+    """Leave files with `ignore`, or with crowds that are not 0 or 1, to the reader of rows."""
+    is_crowd = annotations.columns["iscrowd"]
     _check(((is_crowd == 0) | (is_crowd == 1)).all())
+    _check("ignore" not in annotations.other_keys)
 
 
 def _detections(

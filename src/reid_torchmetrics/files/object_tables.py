@@ -44,6 +44,8 @@ _TYPES = {
     "bbox": _ColumnType(tuple[float, float, float, float], np.float64, width=4),
     "iscrowd": _ColumnType((bool | int, 0), np.int64),
     "area": _ColumnType((float, NO_AREA), np.float64),
+    "file_name": _ColumnType((str | None, None), object),
+    "category_name": _ColumnType((str | None, None), object),
 }
 _MASK_TYPES = {
     "bbox": (tuple[float, float, float, float], (math.nan,) * 4),
@@ -51,6 +53,7 @@ _MASK_TYPES = {
 }
 """types where masks are read"""
 RESULT_COLUMNS = ("category_id", "score", "bbox")
+_RESULT_NAMES = {"file_name", "category_name"}
 ANNOTATION_COLUMNS = ("category_id", "iscrowd", "area", "bbox")
 _OTHER_KEYS = ("id", "segmentation")  # of most files
 
@@ -122,6 +125,16 @@ def sizes_by_id(images: Iterable[Any]) -> dict[Any, Any]:
             if all(map(is_side, size)):
                 sizes[image["id"]] = size
     return sizes
+
+
+def read_results(file: BinaryIO, sizes: Mapping[Any, Any] | None) -> ObjectTable:
+    """Read a list of results, with the names of their images and categories if they have some; see `read_table`."""
+    results = read_table(file, RESULT_COLUMNS, sizes)
+    names = results.other_keys & _RESULT_NAMES
+    if not names:
+        return results
+    file.seek(0)
+    return read_table(file, (*RESULT_COLUMNS, *names), sizes)
 
 
 @collector_paused()
