@@ -104,45 +104,19 @@ def _is_list_of_numbers(value: object, lengths: Container[int]) -> bool:
     return all(map(is_number, value))
 
 
-def _is_box(value: object) -> bool:
-    return is_missing(value) or _is_list_of_numbers(value, (4,))
-
-
-def _is_rotated_box(value: object) -> bool:
-    return _is_list_of_numbers(value, (5, 8))
-
-
-def _are_keypoints(value: object) -> bool:
-    return _is_list_of_numbers(value, range(3, sys.maxsize, 3))
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, (bool, np.bool_)) or (is_number(value) and value in (0, 1))
-
-
-def _is_count(value: object) -> bool:
-    return is_whole_number(value) and float(value) >= 0  # type: ignore[arg-type]
-
-
-def _is_area(value: object) -> bool:
-    return is_finite_number(value) and float(value) >= 0  # type: ignore[arg-type]
-
-
-def _is_text(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
 IMAGE_ID = ValueKind("a whole number below 2**63 or a name", is_image_id)
 WHOLE_NUMBER = ValueKind("a whole number below 2**63", is_whole_number)
-COUNT = ValueKind("a whole number of at least 0", _is_count)
+COUNT = ValueKind("a whole number of at least 0", lambda value: is_whole_number(value) and float(value) >= 0)
 NUMBER = ValueKind("a number", is_number)
 FINITE_NUMBER = ValueKind("a finite number", is_finite_number)
-AREA = ValueKind("a number of at least 0", _is_area)
-FLAG = ValueKind("0 or 1", _is_flag)
-TEXT = ValueKind("a text", _is_text)
-BOX = ValueKind("four numbers", _is_box)
-ROTATED_BOX = ValueKind("5 numbers or 8", _is_rotated_box)
-KEYPOINTS = ValueKind("x, y and visibility of each keypoint", _are_keypoints)
+AREA = ValueKind("a number of at least 0", lambda value: is_finite_number(value) and float(value) >= 0)
+FLAG = ValueKind("0 or 1", lambda value: isinstance(value, (bool, np.bool_)) or (is_number(value) and value in (0, 1)))
+TEXT = ValueKind("a text", lambda value: value is None or isinstance(value, str))
+BOX = ValueKind("four numbers", lambda value: is_missing(value) or _is_list_of_numbers(value, (4,)))
+ROTATED_BOX = ValueKind("5 numbers or 8", lambda value: _is_list_of_numbers(value, (5, 8)))
+KEYPOINTS = ValueKind(
+    "x, y and visibility of each keypoint", lambda value: _is_list_of_numbers(value, range(3, sys.maxsize, 3))
+)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ without suffix.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypeAlias
 
@@ -85,7 +85,7 @@ class ImagesByName:
             images = []
             for stem in dict.fromkeys(self._by_number.get(reference, ())):
                 images += [image for _, image in self._by_stem[stem]]
-            return _distinct(images)
+            return list(dict.fromkeys(images))
         parts = _parts(reference, has_suffix=False)
         candidates = self._by_stem.get(parts.last) or self._by_stem.get(parts.stem, [])
         with_equal_suffix = [candidate for candidate in candidates if candidate[0].last == parts.last]
@@ -95,7 +95,8 @@ class ImagesByName:
         candidates = equal or candidates
         lengths = [_common_end(candidate.folders, parts.folders) for candidate, _ in candidates]
         longest = max(lengths, default=0)
-        return _distinct(image for (_, image), length in zip(candidates, lengths, strict=True) if length == longest)
+        images = [image for (_, image), length in zip(candidates, lengths, strict=True) if length == longest]
+        return list(dict.fromkeys(images))
 
 
 def check_apart(source: object, matches: Mapping[Any, Sequence[Hashable]]) -> None:
@@ -122,8 +123,3 @@ def _common_end(first: Sequence[str], second: Sequence[str]) -> int:
             break
         length += 1
     return length
-
-
-def _distinct(images: Iterable[Hashable]) -> list[Hashable]:
-    """Return the distinct images, in the order of their first occurrence."""
-    return list(dict.fromkeys(images))

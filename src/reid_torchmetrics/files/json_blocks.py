@@ -100,7 +100,11 @@ def blocks_of(file: BinaryIO, decoder: RowDecoder) -> Iterator[list[Any]]:
         rows, rest = _first_rows(rest + text, decoder)
         if rows:
             yield rows
-    yield _decoded(b"[" + rest, decoder)
+    try:
+        rows = decoder.decode(b"[" + rest)
+    except NO_JSON as error:
+        raise UnreadRowsError from error
+    yield rows
 
 
 def _first_rows(text: bytes, decoder: RowDecoder) -> tuple[list[Any], bytes]:
@@ -117,11 +121,3 @@ def _first_rows(text: bytes, decoder: RowDecoder) -> tuple[list[Any], bytes]:
     if ends:  # no JSON, or objects within objects
         raise UnreadRowsError
     return [], text
-
-
-def _decoded(text: bytes, decoder: RowDecoder) -> list[Any]:
-    """Return the rows of a list, as `RowDecoder.decode`; a text that is no JSON raises `UnreadRowsError`, too."""
-    try:
-        return decoder.decode(text)
-    except NO_JSON as error:
-        raise UnreadRowsError from error

@@ -110,7 +110,8 @@ def _flips_of_polygons(corners: Ints, num_corners: Ints, sizes: Ints) -> tuple[I
     columns_before = np.concatenate([[0], num_columns.cumsum()])[edge_bounds]
     for part in segments.ranges_within(torch.from_numpy(np.diff(columns_before)), _MOST_COLUMNS):
         edges = slice(edge_bounds[part.start], edge_bounds[part.stop])
-        edge, column = _ranges(first_column[edges], num_columns[edges])
+        runs = segments.runs(torch.from_numpy(first_column[edges]), torch.from_numpy(num_columns[edges]))
+        edge, column = (run.numpy() for run in runs)
         polygon = polygon_of_edge[edges][edge]
         height = sizes[polygon, 0]
         top = _tops(corners[edges], ends[edges], edge, _FINENESS * column + 2)
@@ -120,13 +121,6 @@ def _flips_of_polygons(corners: Ints, num_corners: Ints, sizes: Ints) -> tuple[I
         flips.append(np.sort(before + column * height + row) - before)
         polygons.append(polygon)
     return np.concatenate(flips), np.bincount(np.concatenate(polygons), minlength=len(num_corners))
-
-
-def _ranges(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Return the numbers of all ranges one after another, preceded by the range of each."""
-    number = np.repeat(np.arange(len(starts)), lengths)
-    offset = np.arange(len(number)) - np.repeat(lengths.cumsum() - lengths, lengths)
-    return number, starts[number] + offset
 
 
 def _tops(corners: Ints, ends: Ints, edge: Ints, x: Ints) -> Ints:
