@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.detection import (
 )
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches
-from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import packed as as_bytes
+from reid_torchmetrics.functional.detection.evaluation.sharded_images import packed as as_bytes
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, COCO_MAX_DETECTIONS
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.found_classes import match_images

@@ -3,7 +3,7 @@
 The modules are used in this order: `images`, `boxes` and `shapes` hold the input, and `ordering` sorts it. `pairs`
 finds the pairs that overlap. `assignment` matches them, with `deferred_acceptance` where detections compete, and
 `matching` returns `Matches`, from which all numbers are computed. `precision_recall` and `average_precision` lead to
-the numbers of `coco` on its `grid`. `match_parts` is the place for what tasks compute of the same objects.
+the numbers of `coco` on its `grid`. `MatchPart` is the base of what tasks compute of the same objects.
 
 Many rows are selected by `index_select`: on a CPU it takes a half (numbers) to a quarter (boxes) of the time of `[...]`
 with a tensor.
