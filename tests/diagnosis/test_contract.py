@@ -91,7 +91,7 @@ def examples_of(row: str) -> list[Example]:
     registry, _, name = row.partition(".")
     examples = EXAMPLES.get(registry, {}).get(name)
     assert examples, f"write an example of {row} in tests/diagnosis/at_doors"
-    return of_each(examples, suite=2)
+    return of_each(examples, suite=3)
 
 
 def doors_of(row: str, example: Example, number: int) -> dict[str, Callable]:

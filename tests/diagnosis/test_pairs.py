@@ -126,34 +126,11 @@ def test_distances_beyond_the_thresholds_that_cost_nothing_are_not_told():
         )
 
 
-def test_a_metric_tells_once_until_reset_and_not_in_forward():
-    first, second, same = pairs(0.2)
-    assert not advice(by_metric, first, second, ~same, in_forward=True)
-    metric = by_metric(first, second, ~same)
-    texts = advice(lambda: [metric.compute(), metric.results(), metric.update(first, second, ~same), metric.compute()])
-    assert len(texts) == 1
-    metric.reset()
-    metric.update(first, second, ~same)
-    assert advice(metric.compute) == texts
-
-
 def test_diagnose_tries_all_causes_on_any_pairs():
     first, second, same = pairs(0.2)
     assert [answer.name for answer in diagnose(by_metric(first, second, ~same)).found] == ["opposite_pairs"]
     for given in ({"scores": [0.5, 0.5], "same": [True, False]}, {"distances": [5.0] * 20, "same": [False] * 20}):
         assert not diagnose(None, given).found
-
-
-def told_on(process, size):
-    first, second, same = (values[process::size] for values in pairs(0.2))
-    return [advice(by_metric(first, second, flags).compute) for flags in (same, ~same)]
-
-
-def test_the_first_of_several_processes_tells(processes):
-    (right, opposite), *others = processes.run(2, told_on)
-    assert not right
-    assert len(opposite) == 1
-    assert others == [[[], []]]
 
 
 @pytest.mark.filterwarnings("always")

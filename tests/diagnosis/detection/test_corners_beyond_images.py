@@ -3,10 +3,8 @@
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import evaluate_images
 from tests.diagnosis.contract import told_by
-from tests.files.json_files import write_json
 
 WIDTH, HEIGHT = 500, 400
 INSIDE, BEYOND = [100.0, 50.0, 300.0, 200.0], [200.0, 150.0, 440.0, 330.0]
@@ -78,34 +76,6 @@ def test_a_detector_that_does_not_clip_its_boxes_but_finds_objects_is_not_told()
     objects = [[10.0 + number, 12.0, 480.0, 380.0] for number in range(10)]
     found = [[x, y, width + 30, height] for x, y, width, height in objects]
     assert told(images_of(found, objects)) == []
-
-
-def test_numbers_are_those_of_the_boxes_as_they_are_given():
-    images = images_of([BEYOND] * 10, [BEYOND])
-    metric = DetectionMAP(box_format="xywh")
-    metric.update(*images)
-    assert float(metric.compute()["map"]) == 1
-
-
-def test_advice_is_given_once_and_again_after_reset():
-    metric = DetectionMAP(box_format="xywh")
-    counts = []
-    for _ in range(2):
-        metric.reset()
-        metric.update(*images_of([BEYOND] * 10))
-        for _ in range(2):
-            texts = told_by(lambda: [metric.compute(), metric.results()])
-            counts.append(len([text for text in texts if "exceed the image" in text]))
-    assert counts == [1, 0, 1, 0]
-
-
-def test_results_in_files_are_told_when_they_are_evaluated(tmp_path):
-    images = [{"id": 1, "width": WIDTH, "height": HEIGHT}]
-    rows = [{"id": 1, "image_id": 1, "category_id": 0, "bbox": TRUE, "area": 1600}]
-    data_set = {"images": images, "annotations": rows, "categories": [{"id": 0, "name": "one"}]}
-    results = [{"image_id": 1, "category_id": 0, "bbox": BEYOND, "score": 0.5} for _ in range(10)]
-    images = DetectionMAP.coco_to_tm(*write_json(tmp_path, dt=results, gt=data_set))
-    assert told(images) == [text_of(10)]
 
 
 def test_corners_on_both_sides_are_told_although_they_find_each_other():

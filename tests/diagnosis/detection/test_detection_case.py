@@ -1,17 +1,14 @@
 """What the diagnosis is given at every entry point of detection: the first images, as users passed them."""
 
-import json
-from functools import partial
-
 import pytest
 import torch
 
-from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP, diagnosis
+from reid_torchmetrics import AdviceWarning, DetectionMAP, DetectionMetrics, VocMAP, diagnosis
 from reid_torchmetrics.coco import COCO, COCOeval
-from reid_torchmetrics.command import main
 from reid_torchmetrics.diagnosis.detection import DETECTION_CAUSES, DetectionCase, MatchedImages
 from reid_torchmetrics.diagnosis.detection.points import MOST_PAIRS
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
+from tests.diagnosis.at_doors.image_doors import OF_IMAGES
+from tests.functional.detection.detection_samples import fed
 
 
 @pytest.fixture
@@ -40,78 +37,18 @@ def images_of(num=3, **columns):
     return preds, target
 
 
-def rows_of(preds, target):
-    """The same in COCO's form."""
-    images = [{"id": item["image_id"], "height": 480, "width": 640} for item in target]
-    annotations, results = [], []
-    for found, true in zip(preds, target, strict=True):
-        sides = ((found, results), (true, annotations))
-        for item, rows in sides:
-            for place, (x, y, right, below) in enumerate(item["boxes"].tolist()):
-                row = {"image_id": true["image_id"], "category_id": 1, "bbox": [x, y, right - x, below - y]}
-                rows.append(row)
-                if "scores" in item:
-                    row["score"] = item["scores"][place].item()
-                else:
-                    row |= {"id": len(rows), "area": 600.0, "iscrowd": 0}
-    return {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "one"}]}, results
-
-
-def by_metric(kind, method="compute"):
-    def evaluate(preds, target, folder):
-        metric = kind()
-        metric.update(preds, target)
-        getattr(metric, method)()
-
-    return evaluate
-
-
 def computed(preds, target, **options):
-    by_metric(partial(DetectionMAP, **options))(preds, target, None)
-
-
-def by_coco_eval(preds, target, folder):
-    data_set, results = rows_of(preds, target)
-    truth = COCO(data_set)
-    evaluation = COCOeval(truth, truth.loadRes(results), "bbox")
-    evaluation.evaluate()
-    evaluation.accumulate()
-
-
-def by_objects(preds, target, folder):
-    sizes = torch.tensor([20.0, 30.0])
-    columns = []
-    for items in (preds, target):
-        boxes = torch.cat([item["boxes"] for item in items])
-        images = torch.arange(len(items)).repeat_interleave(torch.tensor([len(item["labels"]) for item in items]))
-        columns.append((torch.cat([boxes[:, :2], sizes.expand(len(boxes), 2)], 1), images))
-    (boxes, images), (true_boxes, true_images) = columns
-    scores = torch.cat([item["scores"] for item in preds])
-    detections = Detections(boxes, scores, torch.ones(len(boxes)).long(), images)
-    areas = torch.full((len(true_boxes),), 600.0)
-    true_labels = torch.ones(len(true_boxes)).long()
-    evaluate_boxes(detections, GroundTruths(true_boxes, true_labels, true_images, areas=areas))
-
-
-def by_command(preds, target, folder):
-    for name, content in zip(("truth", "found"), rows_of(preds, target), strict=True):
-        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
-    main(["detect", str(folder / "truth.json"), str(folder / "found.json")])
-
-
-DOORS = {kind.__name__: by_metric(kind) for kind in (DetectionMAP, DetectionMetrics, VocMAP, YoloMAP, LvisMAP)}
-DOORS |= {"results": by_metric(DetectionMAP, "results"), "COCOeval": by_coco_eval, "detect": by_command}
-DOORS |= {"evaluate_images": lambda preds, target, folder: evaluate_images(preds, target), "objects": by_objects}
+    fed(DetectionMAP(**options), preds, target).compute()
 
 
 def corners(boxes, box_format):
     return boxes if box_format == "xyxy" else torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_every_entry_point_shows_the_first_images_as_they_were_given(door, cases, tmp_path):
+@pytest.mark.parametrize("door", OF_IMAGES)
+def test_every_entry_point_shows_the_first_images_as_they_were_given(door, cases):
     preds, target = images_of()
-    DOORS[door](preds, target, tmp_path)
+    OF_IMAGES[door]({"preds": preds, "target": target})
     case = cases[0]
     assert len(case.image_sizes) == 3
     found, true = case.objects.values()
@@ -124,7 +61,7 @@ def test_every_entry_point_shows_the_first_images_as_they_were_given(door, cases
     assert [numbers.tolist() for numbers in case.recall_of_classes] == [[3], [3]]
     assert case.iou_type == "bbox"
     assert [len(objects.images) for objects in case.objects.values()] == [6, 3]
-    if door != "objects":
+    if not door.startswith("evaluate_boxes"):
         assert case.image_sizes.tolist() == [[640, 480]] * 3
 
 

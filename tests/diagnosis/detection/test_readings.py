@@ -10,16 +10,14 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.diagnosis.causes import NotHeldError
 from reid_torchmetrics.diagnosis.detection import DetectionCase, MatchedImages
 from reid_torchmetrics.diagnosis.detection.readings import other_reading
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_images
 from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 from tests.diagnosis.contract import told_by
-from tests.files.json_files import write_json
 from tests.functional.detection.detection_samples import fed
 from tests.reference.detection import iou
 
@@ -187,51 +185,14 @@ RESIZED = {
 }
 
 
-def coco_of(preds, target, sizes):
-    """Data set and results by COCO's API, boxes x, y, width and height."""
-    images = [{"id": image, "width": int(w), "height": int(h)} for image, (w, h) in enumerate(sizes.tolist())]
-    annotations, results = [], []
-    for image, (boxes, true) in enumerate(zip(preds, target, strict=True)):
-        for box in sized(true).tolist():
-            row = {"id": len(annotations) + 1, "image_id": image, "category_id": 1, "iscrowd": 0}
-            annotations.append(row | {"bbox": box, "area": box[2] * box[3]})
-        for place, box in enumerate(sized(boxes).tolist()):
-            results.append({"image_id": image, "category_id": 1, "bbox": box, "score": 0.9 - place / 100})
-    truth = COCO()
-    truth.dataset = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "a"}]}
-    truth.createIndex()
-    return truth, truth.loadRes(results)
-
-
 @pytest.mark.parametrize("change", RESIZED)
-def test_images_that_were_resized_in_another_way_are_named_where_their_sizes_are_known(change, capsys):
+def test_images_that_were_resized_in_another_way_are_named_where_their_sizes_are_known(change):
     preds, target, sizes = problem()
     apply, pattern = RESIZED[change]
-    changed = [apply(boxes, size) for boxes, size in zip(preds, sizes, strict=True)]
-
-    def evaluate():
-        evaluation = COCOeval(*coco_of(changed, target, sizes), "bbox")
-        evaluation.evaluate()
-        evaluation.accumulate()
-        evaluation.accumulate()
-
-    (text,) = told_by(evaluate)
+    found, true = dicts([apply(boxes, size) for boxes, size in zip(preds, sizes, strict=True)], target)
+    true = [item | {"image_id": image, "orig_size": sizes[image].flip(0)} for image, item in enumerate(true)]
+    (text,) = told_by(lambda: evaluate_images(found, true))
     assert re.search(pattern + r"9\d of 96 ground truths are found\.", text), text
-
-
-def test_packed_boxes_are_read_as_corner_and_size():
-    preds, target, _ = problem()
-    given = packed([centered(boxes) for boxes in preds], [sized(boxes) for boxes in target])
-    (text,) = told_by(lambda: evaluate_boxes(*given))
-    assert f"read as center and size, {count_found(preds, target)} of 96 ground truths are found." in text
-
-
-def test_nothing_is_said_where_the_labels_explain_it():
-    preds, target, _ = problem()
-    found, _ = dicts(preds, target, labels=5)
-    _, true = dicts(preds, target, labels=4)
-    (text,) = told_by(lambda: fed(DetectionMAP(), found, true).compute())
-    assert "have the label of their detection" in text
 
 
 def test_all_of_at_most_256_images_are_looked_at():
@@ -356,13 +317,3 @@ def test_sizes_of_images_are_known_from_their_dicts(names):
     for item in true[:1]:
         del item["orig_size"]
     assert not any("stretched" in text for text in told_by(lambda: fed(DetectionMAP(), found, true).compute()))
-
-
-def test_sizes_of_images_are_known_from_files(tmp_path):
-    preds, target, sizes = problem()
-    changed = [resized(320)(boxes, size) for boxes, size in zip(preds, sizes, strict=True)]
-    truth, results = coco_of(changed, target, sizes)
-    paths = write_json(tmp_path, dt=results.dataset["annotations"], gt=truth.dataset)
-    sides = DetectionMAP.coco_to_tm(*paths)
-    (text,) = told_by(lambda: fed(DetectionMAP("xywh"), *sides).compute())
-    assert re.search(RESIZED["squashed"][1], text), text

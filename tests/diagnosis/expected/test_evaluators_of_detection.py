@@ -23,13 +23,6 @@ NOT_NAMED: dict[str, str] = {
     "peers/ties/tidecv/*": "equal scores are in the order in which classes were seen",
 }
 """recorded numbers that may be of no convention here, and why"""
-NOT_SEARCHED = {
-    "bad boxes with a NaN": "pycocotools matches them to any free object, see `DetectionMAP`",
-    "coco/*/yolo": "random verdicts, for which there are no boxes",
-    "lrp": "localization errors are no average precision",
-    "peers/ties of UNSTABLE": "an unstable sort decided",
-}
-"""recorded outputs that are left out, and why"""
 ROWS: dict[str, KnownEvaluator] = {f"{row.name} {row.source}": row for row in DETECTION_EVALUATORS}
 
 

@@ -6,38 +6,12 @@ import torch
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from tests.diagnosis.contract import warned_by
-from tests.profiles import each_row
-from tests.strategies import ALL_TIES
 
 GENERATOR = torch.Generator().manual_seed(5)
 LABELS = torch.arange(12) % 4, torch.arange(30) % 5, torch.arange(12) % 3, torch.arange(30) % 2
 DISTANCES = torch.randint(6, (12, 30), generator=GENERATOR).float()  # many are equal
 SCORES_OF = "`{}` seem to be {}: right answers come last, and first in the opposite order. Pass them as `{}`."
 OF_FUNCTION = "`similarity` seems to return distances: .* Higher must be closer, so return minus the distance."
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@each_row("ties", ALL_TIES)
-def test_distances_are_ranked_as_minus_distances(ties, dtype):
-    distances = DISTANCES.to(dtype)
-    found = evaluate_scores(None, *LABELS, distances=distances, ties=ties)
-    expected = evaluate_scores(-distances, *LABELS, ties=ties)
-    assert torch.equal(found.ranks.rank, expected.ranks.rank)
-    assert found.means == expected.means
-    assert torch.equal(found.nearest(5).index, expected.nearest(5).index)
-    assert torch.equal(found.nearest(5).scores, expected.nearest(5).scores)
-    pairs = [results.by_camera_pair().mean.nan_to_num() for results in (found, expected)]
-    assert torch.equal(*pairs)
-
-
-@pytest.mark.filterwarnings("ignore:.*no cameras")
-def test_distances_of_groups_drawn_galleries_and_open_sets_are_minus_distances():
-    identities = {"query_identities": LABELS[0], "gallery_identities": LABELS[1]}
-    for options in ({"gallery_groups": torch.arange(30) % 15}, {"protocol": "cuhk03_openreid"}, {"max_bytes": 1}):
-        found = evaluate_scores(distances=DISTANCES, **identities, **options)
-        assert found.means == evaluate_scores(-DISTANCES, **identities, **options).means
-    found = evaluate_scores(distances=DISTANCES, **identities).identification()
-    assert torch.equal(found.best_score, evaluate_scores(-DISTANCES, **identities).identification().best_score)
 
 
 def test_distances_are_not_written_to():

@@ -1,14 +1,12 @@
 """Queries that are in the gallery: `self_index` leaves them out, and without it a warning says so."""
 
-import warnings
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import AdviceWarning
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval import evaluate
 from tests.diagnosis.contract import warned_by
 from tests.profiles import examples
 
@@ -32,21 +30,6 @@ def test_most_queries_in_the_gallery_are_said_to_be_there():
         found = evaluate(*given, reports=("hit_rate_1",))
     assert found.means["hit_rate_1"] == 1  # what everybody sees, and nobody wants
     assert len(said(*given)) == 1  # and in each call
-
-
-def test_self_index_leaves_each_query_out_of_the_gallery():
-    embeddings, identities = gallery()
-    given = embeddings[PART], embeddings, identities[PART], identities
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = evaluate(*given, self_index=PART, similarity="dot")
-    scores = embeddings[PART] @ embeddings.T
-    assert found.means == evaluate_scores(scores, identities[PART], identities, self_index=PART).means
-    assert found.means == evaluate(*given, junk_pairs=lambda q, g: PART[q][:, None] == g, similarity="dot").means
-
-    both = embeddings, embeddings, identities, identities
-    every = evaluate(*both, self_index=torch.arange(60), similarity="dot")
-    assert every.means == evaluate(embeddings, None, identities, similarity="dot").means
 
 
 def test_items_that_a_rule_leaves_out_have_no_warning():

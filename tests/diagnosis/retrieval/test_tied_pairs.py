@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDMeanAP, evaluate
 from reid_torchmetrics.diagnosis.retrieval.score_rows import tied_pairs
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores
 from tests.diagnosis.contract import warned_by
@@ -64,33 +63,6 @@ def test_the_line_has_both_bounds():
     worst, best = (evaluate_scores(scores, *identities, ties=ties)["map"] for ties in ("pessimistic", "optimistic"))
     assert f"is {worst:.4f} where negatives go first (`ties='pessimistic'`, the default) and {best:.4f}" in line
     assert line.startswith(("25% of the pairs", "24% of the pairs"))
-
-
-@pytest.mark.parametrize("kind", ["function", "metric"])
-def test_codes_of_few_bits_have_such_a_line(kind):
-    rng = np.random.default_rng(1)
-    codes = torch.from_numpy(rng.choice([-1.0, 1.0], (200, 12))).float()
-    identities, is_query = torch.arange(200) % 5, torch.arange(200) < 20
-
-    def call():
-        if kind == "function":
-            evaluate(codes[is_query], codes[~is_query], identities[is_query], identities[~is_query])
-        else:
-            metric = ReIDMeanAP()
-            metric.update(codes, identities, is_query=is_query)
-            metric.compute()
-
-    (line,) = warned_by(call)
-    assert "of the pairs of a positive and a negative have equal scores" in line
-
-
-def test_a_metric_says_it_once_for_its_samples():
-    metric = ReIDMeanAP()
-    told = []
-    for num_identities in (5, 4):
-        metric.update(torch.ones(100, 4), torch.arange(100) % num_identities)
-        told.append(len(warned_by(metric.compute)))
-    assert told == [1, 0]
 
 
 @each_row("ties", ALL_TIES)
