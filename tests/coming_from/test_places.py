@@ -1,6 +1,5 @@
 """The functions of the page on places for those of SALAD and OpenVPRLab, on an example whose ranks are known."""
 
-import numpy as np
 import torch
 
 from tests import test_docs_pages
@@ -27,16 +26,3 @@ def test_the_function_of_salad_prints_and_returns_the_numbers(capsys):
     assert capsys.readouterr().out == PRINTED
     page()["get_validation_recalls"](DATABASE, QUERIES, [1, 2], POSITIVES, print_results=False)
     assert capsys.readouterr().out == ""
-
-
-def test_the_function_of_salad_returns_positions_for_a_test_without_positives(capsys):
-    positions = page()["get_validation_recalls"](DATABASE, QUERIES, [1, 2], None, testing=True)
-    assert positions.tolist() == [[2, 1], [0, 1]]
-    assert isinstance(positions, np.ndarray)
-    assert capsys.readouterr().out == ""
-
-
-def test_the_function_of_openvprlab_takes_descriptors_of_both_sides():
-    descriptors = torch.cat([DATABASE, QUERIES])
-    for given in (descriptors, descriptors.numpy()):
-        assert page()["compute_recall_performance"](given, 3, 2, POSITIVES, [1, 2]) == {1: 0.5, 2: 1.0}

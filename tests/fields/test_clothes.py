@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from reid_torchmetrics import ReIDCMCCurve, ReIDMeanAP
 from reid_torchmetrics.functional.retrieval import GalleryDraw, RetrievalResults, evaluate_scores
 from tests.fields.comparisons import assert_equal
 from tests.golden.field_cases import FieldCase, load_field
@@ -56,23 +54,3 @@ def test_a_recorded_problem_has_the_numbers_of_its_evaluators(case):
         results = evaluated(case, max_rank=len(outputs["cmc"]), **CALLS[evaluator])
         found |= numbers(evaluator, results, results.cmc.numpy())
     assert_equal(case, found, LEFT_OUT)
-
-
-def columns(query: torch.Tensor, gallery: torch.Tensor) -> torch.Tensor:
-    """The recorded scores: queries are one-hot, gallery items their columns of scores."""
-    return query @ gallery.T
-
-
-@pytest.mark.parametrize("protocol", ["ltcc", "ltcc_cc", "ltcc_sc"])
-@pytest.mark.filterwarnings("ignore:No query can be evaluated")
-def test_the_metrics_have_the_same_numbers(protocol):
-    for case in load_field("clothes"):
-        if "simple_ccreid" not in case.outputs:
-            continue
-        results, distances = evaluated(case, protocol=protocol, max_rank=5), case.inputs["distances"]
-        for metric, value in ((ReIDMeanAP, results["map"]), (ReIDCMCCurve, results.cmc[:5])):
-            options = {} if metric is ReIDMeanAP else {"max_rank": 5}
-            one = metric(protocol=protocol, similarity=columns, **options).set_dtype(torch.float64)
-            one.update(np.eye(len(distances)), **given(case, "query"), is_query=True)
-            one.update(-distances.T, **given(case, "gallery"), is_query=False)
-            np.testing.assert_allclose(one.compute().numpy(), value, rtol=0, atol=1e-12)
