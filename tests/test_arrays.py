@@ -1,6 +1,6 @@
 """Arrays of NumPy and lists of numbers give the bits that tensors give, wherever a tensor is taken."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -9,179 +9,31 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torchmetrics import MetricCollection
 
-from reid_torchmetrics import (
-    DetectionMAP,
-    DetectionMetrics,
-    KReciprocal,
-    QueryExpansion,
-    ReIDCMC,
-    ReIDMeanAP,
-    ReIDMetrics,
-    VocMAP,
-    tasks,
-)
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, VocMAP
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional import detection, retrieval
-from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
+from tests.public_calls import (
+    BOXES,
+    CAMERAS,
+    DOORS,
+    EMBEDDINGS,
+    IDS,
+    IS_QUERY,
+    LABELS,
+    MASKS,
+    OTHERS,
+    POINTS,
+    ROTATED,
+    SAMPLES,
+    SCORES,
+    SIDES,
+    VALUES,
+    X,
+    metric_of,
+)
 
-GENERATOR = torch.Generator().manual_seed(7)
-X = torch.randn((24, 5), generator=GENERATOR)
-IDS, CAMERAS = torch.arange(24) % 4, torch.arange(24) % 3
-INDEX, IS_QUERY = torch.arange(24), torch.arange(24) < 8
-SIDES = {
-    "query_identities": IDS[:8],
-    "gallery_identities": IDS[8:],
-    "query_cameras": CAMERAS[:8],
-    "gallery_cameras": CAMERAS[8:],
-}
-EMBEDDINGS = {"query": X[:8], "gallery": X[8:]}
-VALUES = torch.tensor([0.5, 0.25, 1.0, 0.75])
-RELEVANCE = retrieval.find_relevance(**SIDES)
-BOXES = torch.tensor([[1.0, 2.0, 9.0, 12.0], [20.0, 20.0, 30.0, 28.0]])
-OTHERS = BOXES + torch.tensor([0.5, 0.25, -1.0, 0.0])
-SIZED = torch.cat([BOXES[:, :2], BOXES[:, 2:] - BOXES[:, :2]], 1)
-MASKS = (torch.arange(2 * 6 * 8).view(2, 6, 8) % 5 < 2).to(torch.uint8)
-POINTS = torch.arange(2 * 17 * 3).view(2, 17, 3).float()
-ROTATED = torch.tensor([[5.0, 6.0, 8.0, 4.0, 0.5], [20.0, 20.0, 6.0, 6.0, 0.25]])
-SCORES, LABELS = torch.tensor([0.75, 0.5]), torch.tensor([0, 1])
-
-
-def metric_of(kind: Callable[[], Any]) -> Callable[..., Any]:
-    """A function that gives all arguments to `update`, and computes."""
-
-    def evaluate(*args: Any, **kwargs: Any) -> Any:
-        metric = kind()
-        metric.update(*args, **kwargs)
-        return metric.compute()
-
-    return evaluate
-
-
-def nearest_of_metric(queries: Any) -> Any:
-    metric = ReIDMeanAP()
-    metric.update(X, IDS, CAMERAS, is_query=IS_QUERY)
-    return metric.nearest(3, queries), metric.results(nearest=3).nearest(2, queries)
-
-
-def scores_of(reranked: Any) -> Tensor:
-    out = torch.empty((reranked.num_queries, reranked.num_gallery), dtype=reranked.dtype)
-    reranked.fill(out, slice(0, len(out)), slice(0, out.shape[1]))
-    return out
-
-
-def packed(scores: Any, is_crowd: Any, areas: Any, classes: Any, **columns: Any) -> Any:
-    detections = detection.Detections(scores=scores, **columns)
-    ground_truths = detection.GroundTruths(is_crowd=is_crowd, areas=areas, **columns)
-    both = detections, ground_truths
-    found = detection.evaluate_boxes(*both, classes=classes)
-    return found.to_dict(), detection.evaluate_boxes(*both, evaluator="voc", is_difficult=is_crowd).to_dict()
-
-
-SAMPLES = {"embeddings": X, "identities": IDS, "cameras": CAMERAS, "is_query": IS_QUERY, "index": INDEX}
-PACKED = {
-    "scores": SCORES,
-    "boxes": SIZED,
-    "labels": LABELS,
-    "images": LABELS,
-    "is_crowd": LABELS == 1,
-    "areas": VALUES[:2],
-    "classes": LABELS[:1],
-}
-DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
-    "ReIDMeanAP": (metric_of(ReIDMeanAP), SAMPLES),
-    "ReIDMetrics": (metric_of(ReIDMetrics), SAMPLES),
-    "MetricCollection": (metric_of(lambda: MetricCollection([ReIDMeanAP(), ReIDCMC()])), SAMPLES),
-    "forward": (ReIDMeanAP(), SAMPLES),
-    "nearest": (nearest_of_metric, {"queries": torch.tensor([5, 0])}),
-    "evaluate": (retrieval.evaluate, EMBEDDINGS | SIDES),
-    "sequences": (
-        retrieval.evaluate,
-        EMBEDDINGS | SIDES | {"query_sequences": CAMERAS[:8] % 2, "gallery_sequences": IDS[8:] % 2},
-    ),
-    "multi_query": (
-        lambda **given: retrieval.evaluate(**given, multi_query=True),
-        EMBEDDINGS | SIDES | {"query_identities": IDS[:8] // 2, "query_cameras": CAMERAS[:8] // 8},
-    ),
-    "leave_one_out": (
-        lambda query, ids: retrieval.evaluate(query, query_identities=ids, protocol="cub200").nearest(2, [1, 0]),
-        {"query": X, "ids": IDS},
-    ),
-    "rerank": (lambda **given: retrieval.evaluate(**given, rerank=KReciprocal(k1=4, k2=2)), EMBEDDINGS | SIDES),
-    "evaluate_scores": (retrieval.evaluate_scores, {"scores": X[:8] @ X[8:].T} | SIDES),
-    "self_index": (
-        lambda scores, ids, self_index: retrieval.evaluate_scores(
-            scores, ids, ids, self_index=self_index, protocol="cub200"
-        ),
-        {"scores": X @ X.T, "ids": IDS, "self_index": INDEX},
-    ),
-    "search_cameras": (lambda **given: retrieval.evaluate(**given, search_cameras=(0, 2)), EMBEDDINGS | SIDES),
-    "rank_positives": (retrieval.rank_positives, EMBEDDINGS | SIDES),
-    "rank_positives_from_scores": (retrieval.rank_positives_from_scores, {"scores": X[:8] @ X[8:].T} | SIDES),
-    "find_relevance": (retrieval.find_relevance, SIDES),
-    "find_listed_relevance": (
-        lambda some, more, self_index: find_listed_relevance(
-            [some, more[:0]], [more, some], num_gallery=24, self_index=self_index
-        ),
-        {"some": INDEX[:3], "more": INDEX[5:9], "self_index": torch.tensor([1, -1])},
-    ),
-    "score_embeddings": (
-        lambda query, gallery: retrieval.score_embeddings(query, gallery, RELEVANCE).all(),
-        EMBEDDINGS,
-    ),
-    "scores_from_matrix": (
-        lambda scores: tasks.verify(retrieval.scores_from_matrix(scores, RELEVANCE), RELEVANCE),
-        {"scores": X[:8] @ X[8:].T},
-    ),
-    "expand_queries": (lambda query, gallery: retrieval.expand_queries(query, gallery, k=3), EMBEDDINGS),
-    "QueryExpansion": (
-        lambda query, gallery, own: QueryExpansion(k=2, expanded="together").expand(query, gallery, self_index=own),
-        EMBEDDINGS | {"own": torch.arange(8) - 1},
-    ),
-    "rerank_k_reciprocal": (
-        lambda query, gallery, kept, own: scores_of(
-            retrieval.rerank_k_reciprocal(query, gallery, k1=4, k2=2, kept=kept, self_index=own)
-        ),
-        EMBEDDINGS | {"kept": INDEX[:9], "own": torch.arange(8) - 1},
-    ),
-    "mean_by": (lambda one, other: retrieval.mean_by(VALUES, one, other), {"one": IDS[:4], "other": CAMERAS[:4]}),
-    "mean_over_queries": (lambda weight: retrieval.mean_over_queries(VALUES, weight=weight), {"weight": VALUES}),
-    "mean_over_identities": (lambda ids: retrieval.mean_over_identities(VALUES, ids), {"ids": CAMERAS[:4]}),
-    "bootstrap_interval": (
-        lambda identities, weight: retrieval.bootstrap_interval(
-            VALUES.double(), identities=identities, weight=weight, generator=torch.Generator().manual_seed(1)
-        ),
-        {"identities": CAMERAS[:4], "weight": VALUES},
-    ),
-    "global_average_precision": (
-        tasks.global_average_precision,
-        {"confidence": VALUES, "correct": VALUES > 0.5, "has_target": VALUES > 0.25},
-    ),
-    "PositiveRanks": (
-        retrieval.PositiveRanks,
-        {"rank": INDEX[1:4], "num_positives": torch.tensor([3, 0]), "num_candidates": torch.tensor([5, 4])},
-    ),
-    "Detections": (packed, PACKED),
-    "pairwise_iou": (
-        lambda boxes1, boxes2: detection.pairwise_iou(boxes1, boxes2, box_format="xyxy"),
-        {"boxes1": BOXES, "boxes2": OTHERS},
-    ),
-    "mask_iou": (detection.mask_iou, {"masks1": MASKS, "masks2": MASKS.flip(0), "is_crowd": LABELS == 1}),
-    "rotated_iou": (tasks.rotated_iou, {"boxes1": ROTATED, "boxes2": ROTATED.flip(0), "is_crowd": LABELS == 1}),
-    "object_keypoint_similarity": (
-        detection.object_keypoint_similarity,
-        {"keypoints": POINTS + 1, "true_keypoints": POINTS, "areas": VALUES[:2] * 1000, "boxes": SIZED},
-    ),
-    "non_maximum_suppression": (
-        lambda **given: tasks.non_maximum_suppression(**given, iou_threshold=0.1),
-        {"boxes": BOXES, "scores": SCORES, "labels": LABELS, "images": LABELS},
-    ),
-    "yolo_average_precision": (
-        tasks.yolo_average_precision,
-        {"is_true_positive": (LABELS == 0)[:, None], "scores": SCORES, "labels": LABELS, "target_labels": LABELS},
-    ),
-}
+pytestmark = pytest.mark.filterwarnings("ignore:Every query has a mate")
 
 
 def in_form(form: str, values: Tensor) -> Any:
@@ -210,6 +62,22 @@ def test_arrays_and_lists_give_what_tensors_give(door: str, form: str) -> None:
     wide = {name: values.double() if values.is_floating_point() else values for name, values in given.items()}
     wanted = parts(function(**(wide if form == "list" else given)))
     assert parts(function(**{name: in_form(form, values) for name, values in given.items()})) == wanted
+
+
+@pytest.mark.filterwarnings("ignore:`multi_query=True` pooled nothing")
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize("door", DOORS)
+def test_masked_values_are_refused_and_masked_arrays_without_them_are_taken(door: str) -> None:
+    function, given = DOORS[door]
+    arrays = {name: np.ma.array(values.numpy()) for name, values in given.items()}
+    assert parts(function(**arrays)) == parts(function(**given))
+    for name, array in arrays.items():
+        if (door, name) == ("EmbeddingQuality", "identities"):  # no measure reads them by default
+            continue
+        masked = array.copy()
+        masked[(0,) * masked.ndim] = np.ma.masked
+        with pytest.raises((TypeError, ValueError), match=r"got (masked values|MaskedArray|NoneType)"):
+            function(**arrays | {name: masked})
 
 
 DATACLASSES = ("PositiveRanks", "Detections")  # their fields are tensors, also where they are made of arrays
