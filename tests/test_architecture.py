@@ -427,7 +427,6 @@ ONE_IMPORTER = {
     "tasks.comparison.paired_detections": "two models, which no evaluation knows",
     "functional.detection.matching.assignment": "who takes what of the pairs that matching finds and orders",
     "tasks.camera_pairs": "functions of problems, which know no metric",
-    "tasks.places.gathered_groups": "what processes send, which no gallery on one process needs",
     "tasks.draws.hypergeometric": "distributions, which know no gallery",
     "tasks.draws.strata_ahead": "counting; over 400 lines with galleries",
     "integrations.drawings": "knows no Lightning, which the callback does",
@@ -438,7 +437,6 @@ ONE_IMPORTER = {
     "report.detection_page": "one page",
     "report.retrieval_page": "one page",
     "tasks.comparison.paired_queries": "one order of the queries, with the reasons why there is none",
-    "tasks.vector_indexes.pair_scores": "scores of pairs, which know neither blocks nor lists; a table with rows",
     "tasks.vector_indexes.exact_search": "scores of a gallery in blocks; over 400 lines with the lists of an index",
 }
 """modules that a single other module imports, and why they are files of their own"""

@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
 from reid_torchmetrics.functional.retrieval.scores.products import product
 from reid_torchmetrics.functional.retrieval.scores.similarity import Similarity
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
-from reid_torchmetrics.tasks.vector_indexes.pair_scores import PAIR_SIMILARITIES, PairScores, PairSimilarity
+from reid_torchmetrics.tasks.vector_indexes.exact_search import PAIR_SIMILARITIES, PairScores, PairSimilarity
 from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
 from tests.reference import retrieval as reference
@@ -217,16 +217,6 @@ class OfTiles(Similarity):
         out.mul_(1 + 1e-7 * len(gallery))
 
 
-class WithoutRounding(PairSimilarity):
-    """A product with a floor that the rounding of the product passes."""
-
-    def score(self, query: Tensor, gallery: Tensor) -> Tensor:
-        return (query * gallery).sum(1)
-
-    def floor(self, similarity: Similarity, query: Tensor, columns: slice, least: Tensor) -> Tensor:
-        return least
-
-
 class NotFinal(Similarity):
     """A product."""
 
@@ -270,6 +260,11 @@ def test_a_similarity_that_breaks_the_contract_is_told_so(kind, message):
 
 
 def test_a_floor_above_a_score_is_told_so(monkeypatch):
-    monkeypatch.setitem(PAIR_SIMILARITIES, "dot", WithoutRounding())
+    def product(query: Tensor, gallery: Tensor) -> Tensor:
+        return (query * gallery).sum(1)
+
+    # The floor is one that the rounding of the product passes.
+    without_rounding = PairSimilarity(score=product, floor=lambda _similarity, _query, _columns, least: least)
+    monkeypatch.setitem(PAIR_SIMILARITIES, "dot", without_rounding)
     with pytest.raises(AssertionError, match="is above a score: subtract what rounding may add"):
         check_similarity("dot", SIMILARITIES["dot"])

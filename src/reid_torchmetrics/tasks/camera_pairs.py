@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.evaluation import (
     RETRIEVAL_METHODS,
@@ -78,7 +76,12 @@ def mean_by_camera_pair(
             f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.gallery_draw!r}."
         )
 
-    cameras = _gather_cameras(gallery_cameras, world)
+    # All processes rank the same cameras in the same order, even cameras that their part of the gallery lacks.
+    own_cameras = gallery_cameras.long().unique()
+    _, table = world.guarded_all_gather(lambda: (None, [len(own_cameras)]))
+    sizes = [size for (size,) in table]
+    (gathered,) = exchange_rows(world, sizes, SentRows(lambda: [own_cameras]))
+    cameras = gathered.to(own_cameras.device).unique()
     searched = problem.labels.names.rules_by_number(protocol.relevance_options)["search_cameras"]
     if searched is not None:
         cameras = cameras[torch.isin(cameras, torch.tensor(searched, device=cameras.device))]
@@ -99,19 +102,6 @@ def mean_by_camera_pair(
             tables[name].mean[:, column] = means.mean
             tables[name].num_valid[:, column] = means.num_valid
     return tables
-
-
-def _gather_cameras(gallery_cameras: Tensor, world: World) -> Int[Tensor, " gallery_cameras"]:
-    """Return the distinct gallery cameras of all processes, ascending.
-
-    All processes rank the same cameras in the same order, even cameras that their part of the gallery lacks.
-    """
-    cameras = gallery_cameras.long().unique()
-    _, table = world.guarded_all_gather(lambda: (None, [len(cameras)]))
-    num_cameras = [size for (size,) in table]
-    (gathered,) = exchange_rows(world, num_cameras, SentRows(lambda: [cameras]))
-    all_cameras: Tensor = gathered.to(cameras.device).unique()
-    return all_cameras
 
 
 RETRIEVAL_METHODS["by_camera_pair"] = _of_evaluated

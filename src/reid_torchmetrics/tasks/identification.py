@@ -41,18 +41,6 @@ def _largest(alarms: Float[Tensor, " queries"], fpir: float) -> Float[Tensor, ""
     return _above(alarms[num_alarms])
 
 
-def _nearest(alarms: Float[Tensor, " queries"], fpir: float) -> Float[Tensor, ""]:
-    return _threshold_of_count(alarms, round(len(alarms) * fpir))
-
-
-def _floor(alarms: Float[Tensor, " queries"], fpir: float) -> Float[Tensor, ""]:
-    return _threshold_of_count(alarms, int(len(alarms) * fpir))
-
-
-def _strict(alarms: Float[Tensor, " queries"], fpir: float) -> Float[Tensor, ""]:
-    return _above(alarms[max(int(len(alarms) * fpir), 1) - 1])
-
-
 def _threshold_of_count(alarms: Float[Tensor, " queries"], num_alarms: int) -> Float[Tensor, ""]:
     """Return the threshold that this number of alarms reaches."""
     if num_alarms:
@@ -61,7 +49,12 @@ def _threshold_of_count(alarms: Float[Tensor, " queries"], num_alarms: int) -> F
 
 
 FPIR_RULES: Mapping[str, Callable[[Tensor, float], Tensor]] = MappingProxyType(
-    {"largest": _largest, "nearest": _nearest, "floor": _floor, "strict": _strict}
+    {
+        "largest": _largest,
+        "nearest": lambda alarms, fpir: _threshold_of_count(alarms, round(len(alarms) * fpir)),
+        "floor": lambda alarms, fpir: _threshold_of_count(alarms, int(len(alarms) * fpir)),
+        "strict": lambda alarms, fpir: _above(alarms[max(int(len(alarms) * fpir), 1) - 1]),
+    }
 )
 """the threshold at an FPIR, given the best scores of the non-mated queries, descending"""
 

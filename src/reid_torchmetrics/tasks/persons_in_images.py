@@ -32,7 +32,7 @@ from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import number_names
 from reid_torchmetrics.functional.world import results_made
 
-from .lists import summarize_lists
+from .lists import ranking_of_lists, summarize_lists
 from .places import Grouping
 
 _SCORES_AT_A_TIME = 1 << 22
@@ -109,7 +109,11 @@ def person_search(
     _checks.length("boxes", len(boxes), len(embeddings))
     true_images = _checked_labels("true_images", true_images, device, len(true_boxes))
     images = _checked_labels("images", images, device, len(boxes))
-    galleries = _checked_galleries(galleries, len(query), device)
+    if galleries is not None:
+        _checks.length("galleries", len(galleries), len(query))
+        galleries = [
+            _checked_labels(f"galleries[{place}]", searched, device) for place, searched in enumerate(galleries)
+        ]
     cameras = None
     if changed_protocol.same_camera == "all":
         query_cameras = _checked_labels("query_cameras", query_cameras, device, len(query))
@@ -123,7 +127,8 @@ def person_search(
     true_identities = _checked_labels("true_identities", identities["true_identities"], device, len(true_boxes))
 
     # Only the first true box of a person in an image counts.
-    first = _first_boxes(true_identities, true_images)
+    appearances = torch.stack([true_identities, true_images], dim=1)
+    first = Grouping.of(appearances.unique(dim=0, return_inverse=True)[1]).first
     true_boxes = true_boxes[first]
     true_images = true_images[first]
     person, box = _overlapping(boxes, images, true_boxes, true_images)
@@ -149,12 +154,6 @@ def person_search(
     return results
 
 
-def _first_boxes(true_identities: Tensor, true_images: Tensor) -> Int[Tensor, " first"]:
-    """Return the position of the first true box of each person in each image; no other box counts."""
-    _, appearance = torch.stack([true_identities, true_images], dim=1).unique(dim=0, return_inverse=True)
-    return Grouping.of(appearance).first
-
-
 def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Tensor, Tensor]:
     """Return embeddings of queries and boxes with the similarity of their products, on the device of the boxes."""
     embeddings = _checks.embeddings("embeddings", embeddings)
@@ -172,14 +171,6 @@ def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Ten
 def _checked_labels(argument: str, values: Any, device: torch.device, length: int | None = None) -> Tensor:
     """Raise unless labels are whole numbers."""
     return _checks.whole_labels(argument, values, length, may_be_names=True).long().to(device)
-
-
-def _checked_galleries(galleries: Any, num_queries: int, device: torch.device) -> list[Tensor] | None:
-    """Raise unless there is a list of images for each query, or None."""
-    if galleries is None:
-        return None
-    _checks.length("galleries", len(galleries), num_queries)
-    return [_checked_labels(f"galleries[{place}]", gallery, device) for place, gallery in enumerate(galleries)]
 
 
 def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[Tensor, "boxes 4"]:
@@ -288,16 +279,15 @@ def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) ->
     columns = torch.tensor(sizes, dtype=torch.int64, device=index.device).view(-1, 3)
     num_right, num_persons, num_boxes = columns.unbind(1)
     rank = torch.cat([index[:0], *(search.rank for search in searches)])
+    ranks = ranks_of_hits(rank, num_right, num_persons, num_boxes)
     results = summarize_lists(
-        ranks_of_hits(rank, num_right, num_persons, num_boxes),
+        ranking_of_lists(ranks, index, query_identities=scene.query_identities),
         items=_stack_lists([search.boxes for search in searches], max_rank, -1, index.device),
         hits=_stack_lists([search.is_right for search in searches], max_rank, 0, index.device).bool(),
         protocol=protocol,
         setup=setup,
         max_rank=max_rank,
-        query_index=index,
         scores=_stack_lists([search.scores for search in searches], max_rank, 0.0, index.device),
-        query_identities=scene.query_identities,
     )
     return replace(results, rank_lists=results.nearest(max_rank))
 

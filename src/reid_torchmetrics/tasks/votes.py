@@ -19,11 +19,10 @@ def _weighted_votes(scores: Tensor, temperature: float) -> Tensor:
     return ((scores - best) / temperature).exp()
 
 
-def _majority_votes(scores: Tensor, _: float) -> Tensor:
-    return torch.ones_like(scores)
-
-
-VOTES: dict[str, Callable[[Tensor, float], Tensor]] = {"weighted": _weighted_votes, "majority": _majority_votes}
+VOTES: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "weighted": _weighted_votes,
+    "majority": lambda scores, _: torch.ones_like(scores),
+}
 """The weight of each item in a list, from the scores of the list and the temperature."""
 
 

@@ -158,6 +158,15 @@ def test_blocks_are_checked(block, message):
         counter_of(query, positives).count(torch.tensor(embeddings), *labels, key=0)
 
 
+def test_labels_that_the_queries_lack_are_refused():
+    query, positives, blocks = drawn(3)
+    counter = RankCounter(*query[:1], *positives[:1], query[1], positives[1])
+    with pytest.raises(ValueError, match="got `cameras` without `query_cameras`"):
+        counter.count(*blocks[0], key=0)
+    with pytest.raises(ValueError, match="got `positive_cameras` without `query_cameras`"):
+        RankCounter(*query[:1], *positives[:1], query[1], positives[1], positive_cameras=positives[2])
+
+
 def test_nothing_counted_and_no_positives_give_ranks_too():
     query, positives, blocks = drawn(3)
     assert_equal(counter_of(query, positives).ranks(0), stored(query, positives, []))

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.tasks.verification.recognition import PREDICTION_TIES, global_average_precision
+from reid_torchmetrics.tasks.verification.given_pairs import PREDICTION_TIES, global_average_precision
 from tests.profiles import examples
 from tests.reference import verification as reference
 

@@ -119,30 +119,27 @@ class Comparison(Tabled, SavedResults):
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> Comparison:
         comparison = cls(**saved)
-        comparison._check()
-        return comparison
-
-    def _check(self) -> None:
-        """Raise unless queries exist and shares are in [0, 1]; no field of a comparison follows from the others."""
-        _checks.cutoff("cutoff", self.cutoff)
-        if not 0 <= self.num_valid <= self.num_queries:
-            raise ValueError(f"`num_valid` must lie in [0, {self.num_queries}]; got {self.num_valid}.")
-        if not self.differences.keys() <= self.conventions.keys():
+        # Queries must exist, and shares be in [0, 1]; no field of a comparison follows from the others.
+        _checks.cutoff("cutoff", comparison.cutoff)
+        if not 0 <= comparison.num_valid <= comparison.num_queries:
+            raise ValueError(f"`num_valid` must lie in [0, {comparison.num_queries}]; got {comparison.num_valid}.")
+        if not comparison.differences.keys() <= comparison.conventions.keys():
             raise ValueError(
-                f"`conventions` must be those of all differences; got {_checks.listed(self.conventions, str)}."
+                f"`conventions` must be those of all differences; got {_checks.listed(comparison.conventions, str)}."
             )
-        _checks.fraction("level", self.level)
-        for name, queries in (("gained", self.gained), ("lost", self.lost)):
-            _checks.in_range(name, queries, 0, self.num_queries)
+        _checks.fraction("level", comparison.level)
+        for name, queries in (("gained", comparison.gained), ("lost", comparison.lost)):
+            _checks.in_range(name, queries, 0, comparison.num_queries)
             if bool((queries[1:] <= queries[:-1]).any()):
                 raise ValueError(f"`{name}` must ascend; got {queries[:5].tolist()}.")
-        for name, difference in self.differences.items():
+        for name, difference in comparison.differences.items():
             p_values = [value for value in (difference.p_value, difference.p_holm) if not math.isnan(value)]
             are_shares = all(0 <= value <= 1 for value in p_values)
             least_count = min(difference.num_better, difference.num_worse, difference.num_equal)
             if not are_shares or difference.low > difference.high or least_count < 0:
                 rule = "must have p-values from 0 to 1, and ends in order"
                 raise ValueError(f"`differences.{name}` {rule}; got {difference}.")
+        return comparison
 
     def __post_init__(self) -> None:
         for name in ("differences", "conventions"):

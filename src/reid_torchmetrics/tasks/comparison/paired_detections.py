@@ -97,17 +97,13 @@ class PairedDetections:
         times = times.to(self.positives.device)
         model = swapped.to(times.device)
         # Both models have the same ground truths.
-        num_positives = self._num_positives(times)
-        return self._numbers_on_draw(times, 1 - model, num_positives) - self._numbers_on_draw(
-            times, model, num_positives
-        )
-
-    def _num_positives(self, times: Tensor) -> Tensor:
-        """Return the number of ground truths in each area range and class when image i is repeated `times[i]` times."""
         image, place, bits = self.positives.unbind(1)
         areas = torch.arange(len(self.matches.num_positives), device=times.device)[:, None]
         counts = (bits >> areas & 1) * times[image]
-        return torch.zeros_like(self.matches.num_positives).index_add_(1, place, counts)
+        num_positives = torch.zeros_like(self.matches.num_positives).index_add_(1, place, counts)
+        return self._numbers_on_draw(times, 1 - model, num_positives) - self._numbers_on_draw(
+            times, model, num_positives
+        )
 
     def _numbers_on_draw(self, times: Tensor, model: Tensor, num_positives: Tensor) -> Tensor:
         """Compute the numbers with the detections of one model in each image, each image repeated `times` times."""

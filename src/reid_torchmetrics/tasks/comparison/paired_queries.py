@@ -12,13 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.evaluation import (
-    PROTOCOL_FIELDS,
-    Ranking,
-    RetrievalResults,
-    Setup,
-    summarize,
-)
+from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS, RetrievalResults, Setup, summarize
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, UNRETRIEVED, PositiveRanks, unchecked_ranks
 
@@ -65,10 +59,15 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
     # A metric of a user's own leaves only values of its whole ranking in its results.
     reports = [name for name in results.protocol.reports if not parse_report(name)[0].is_precomputed]
     protocol = replace(results.protocol, reports=tuple(reports))
-    if TIE_POLICIES[results.setup.ties].by_place is None:
-        rankings = _rank_in_order(name, results)
-    else:
+    if TIE_POLICIES[results.setup.ties].by_place is not None:
         rankings = results.rankings
+    elif results.problem is not None:
+        rankings = results.problem.rank(ties="stable")
+    else:
+        rule = "must be ranked with `ties='stable'` beside lists, in which items with equal scores have one order"
+        raise ValueError(
+            f"`{name}` {rule}; got {results.setup.ties!r} from a metric or a file, which hold no samples to rank again."
+        )
     ranking, cmc_ranking = (replace(ranking, ranks=_cut_after(ranking.ranks, cutoff)) for ranking in rankings)
     cut = summarize(
         ranking,
@@ -81,13 +80,7 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
 
 
 def _cut_after(ranks: PositiveRanks, k: int) -> PositiveRanks:
-    """Return the ranks in lists of the first k candidates; positives behind them are unretrieved.
-
-    Raises:
-        ValueError: ranks with groups of ties, where the first k candidates are not known.
-    """
-    if ranks.tied is not None:
-        raise ValueError(f"`ties` must order equal scores where rankings are cut; got {ranks.tied.policy!r}.")
+    """Return the ranks, which have no groups of ties, in lists of the first k candidates; others are unretrieved."""
     _, ordinal = segments.runs(1, ranks.num_positives)
     return unchecked_ranks(
         ranks.rank.where(ranks.rank <= k, ordinal + UNRETRIEVED),
@@ -95,18 +88,6 @@ def _cut_after(ranks: PositiveRanks, k: int) -> PositiveRanks:
         ranks.num_candidates.clamp(max=k),
         judged=ranks.judged,
     )
-
-
-def _rank_in_order(name: object, results: RetrievalResults) -> tuple[Ranking, Ranking]:
-    """Rank the samples again with equal scores in the order of the gallery."""
-    samples = results.problem
-    if samples is None:
-        rule = "must be ranked with `ties='stable'` beside lists, in which items with equal scores have one order"
-        raise ValueError(
-            f"`{name}` {rule}; got {results.setup.ties!r} from a metric or a file, which hold no samples to rank again."
-        )
-    rankings: tuple[Ranking, Ranking] = samples.rank(ties="stable")
-    return rankings
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:
@@ -144,21 +125,16 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
         _check_same("weight", a.weight, b.weight, order, names)
 
     pairs = {name: (a.per_query[name].cpu(), b.per_query[name].cpu()[order]) for name in reported}
-    if is_ranked:
-        for name, (values_a, values_b) in pairs.items():
-            _check_same_queries_have_values(name, values_a, values_b, names)
+    for name, (values_a, values_b) in pairs.items():
+        # Only the scores may differ, not relevance.
+        differing = (values_a.isnan() != values_b.isnan()).nonzero()[:, 0]
+        if is_ranked and len(differing):
+            query = int(differing[0])
+            rule = f"must have a value of {name!r} for the same queries as `{names[0]}`"
+            got = f"{float(values_b[query])} and not {float(values_a[query])} for query {query}"
+            raise ValueError(f"`{names[1]}` {rule}; got {got}.")
     pairs["first_rank"] = (a.first_rank.cpu(), b.first_rank.cpu()[order])
     return pairs
-
-
-def _check_same_queries_have_values(name: str, values_a: Tensor, values_b: Tensor, models: tuple[str, str]) -> None:
-    """Raise unless a number is NaN for the same queries: only the scores may differ, not relevance."""
-    differing = (values_a.isnan() != values_b.isnan()).nonzero()[:, 0]
-    if len(differing):
-        query = int(differing[0])
-        rule = f"must have a value of {name!r} for the same queries as `{models[0]}`"
-        got = f"{float(values_b[query])} and not {float(values_a[query])} for query {query}"
-        raise ValueError(f"`{models[1]}` {rule}; got {got}.")
 
 
 def _with_one_numbering(name: str, a: RetrievalResults, b: RetrievalResults) -> tuple[Tensor | None, Tensor | None]:

@@ -188,7 +188,11 @@ def chances(
     for names in names_by_queries.values():
         totals = torch.stack([all_terms[name][0] for name in names], dim=1)
         sizes = all_terms[names[0]][1]
-        means = bootstrap_means(totals, sizes, resampling.num_resamples, resampling.generator)
+        # The sums of totals and of sizes in each draw are one product for all numbers.
+        columns = torch.cat([totals, sizes[:, None]], dim=1)
+        blocks = draws(len(totals), (resampling.num_resamples, len(totals)), resampling.generator)
+        sums = torch.cat([_occurrences(drawn) @ columns for drawn in blocks])
+        means = sums[:, :-1] / sums[:, -1:]
         p_values = sign_flip_p_values(totals, resampling.num_permutations, resampling.generator)
         observed = totals.sum(0) / sizes.sum()
         results.update(zip(names, _chances(observed, means, p_values, resampling.level), strict=True))
@@ -226,17 +230,6 @@ def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
     num_extreme = (torch.cat(flipped).abs() >= observed.abs() - ROUNDING).sum(0)
     p_values = (1 + num_extreme).double() / (1 + resampling.num_permutations)
     return _chances(observed, torch.cat(resampled), p_values, resampling.level)
-
-
-def bootstrap_means(
-    totals: Float[Tensor, "drawable numbers"], sizes: Tensor, num_resamples: int, generator: torch.Generator
-) -> Float[Tensor, "num_resamples numbers"]:
-    """Return the sum of `totals` over the sum of `sizes` in each draw, the same draws for all numbers."""
-    num_drawable = len(totals)
-    columns = torch.cat([totals, sizes[:, None]], dim=1)
-    blocks = draws(num_drawable, (num_resamples, num_drawable), generator)
-    sums = torch.cat([_occurrences(drawn) @ columns for drawn in blocks])  # one product for all numbers
-    return sums[:, :-1] / sums[:, -1:]
 
 
 def _occurrences(drawn: Int[Tensor, "block drawable"]) -> Float[Tensor, "block drawable"]:

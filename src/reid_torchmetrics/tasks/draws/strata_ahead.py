@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Integer
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -144,7 +144,21 @@ class StratumCountTile:
 
         dropped = relevance.dropped(rows, whole_gallery)
         self._keep_negatives(tile, dropped, argument=walk.scores.argument)
-        self.cases, self._first_case = self._number_cases(dropped)
+
+        # The candidates of each query in each stratum; in strata of the query's identity the number does not matter.
+        available = strata.num_items[None]  # one row serves all queries where nothing is dropped
+        if dropped is not None:
+            row, column = dropped.nonzero(as_tuple=True)
+            shape = (len(dropped), len(strata))
+            key = row * len(strata) + strata.item_stratum[column]
+            num_dropped = torch.bincount(key, minlength=math.prod(shape)).view(shape)
+            available = available - num_dropped
+        # The first case of a stratum has 0 items ahead, and the next ones have 1, 2, ... items ahead. Strata with as
+        # many candidates share their cases: for strata of 1, 2 and 2 items these are 0 and 1 of 1, and 0, 1 and 2 of 2.
+        sizes, size_index = available.unique(return_inverse=True)
+        case_size, ahead = segments.runs(0, sizes + 1)
+        self.cases = (sizes[case_size], ahead)
+        self._first_case = segments.starts(sizes + 1)[size_index]
 
     def _keep_negatives(self, tile: TileRelevance, dropped: Tensor | None, *, argument: str) -> None:
         """Replace all scores but those of negatives by NaN; raise if a score of a candidate is NaN already."""
@@ -161,26 +175,6 @@ class StratumCountTile:
         if dropped is not None:
             self._scores.masked_fill_(dropped, torch.nan)
 
-    def _number_cases(self, dropped: Tensor | None) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """Number the cases; return (available, ahead) of each case, and the first case of each query and stratum.
-
-        The first case of a stratum has 0 items ahead, and the next ones have 1, 2, ... items ahead. Strata with as many
-        candidates share their cases: for strata of 1, 2 and 2 items these are 0 and 1 of 1, and 0, 1 and 2 of 2.
-        """
-        # The candidates of each query in each stratum; in strata of the query's identity the number does not matter.
-        strata = self._strata
-        available = strata.num_items[None]  # one row serves all queries where nothing is dropped
-        if dropped is not None:
-            row, column = dropped.nonzero(as_tuple=True)
-            shape = (len(dropped), len(strata))
-            key = row * len(strata) + strata.item_stratum[column]
-            num_dropped = torch.bincount(key, minlength=math.prod(shape)).view(shape)
-            available = available - num_dropped
-        sizes, size_index = available.unique(return_inverse=True)
-        case_size, ahead = segments.runs(0, sizes + 1)
-        first_case = segments.starts(sizes + 1)[size_index]
-        return (sizes[case_size], ahead), first_case
-
     def count(
         self,
         num_positives: Int[Tensor, " queries"],
@@ -195,8 +189,14 @@ class StratumCountTile:
         ahead on average may be left out of the strata, but not of the counts `with_cases`.
         """
         width = self._scores.shape[1]
-        near = self._find_near(num_positives)
-        num_items = torch.full_like(num_positives, width) if near is None else ranking.count_true(near)
+        near = None  # all items must be searched
+        num_items = torch.full_like(num_positives, width)
+        if self._ties.by_place is None and self._thresholds.shape[1] <= _FEW:
+            # Mark the items that may be ahead of a positive that counts.
+            last_index = (num_positives - 1).clamp(min=0)[:, None]
+            last_score = self._thresholds.gather(1, last_index).where(num_positives[:, None] > 0, torch.inf)
+            near = ranking.are_above(self._scores, last_score, or_level=True)
+            num_items = ranking.count_true(near)
 
         # Queries with many items ahead are counted densely where that is possible.
         if near is not None and self._can_count_dense():
@@ -218,14 +218,6 @@ class StratumCountTile:
             near_rows = None if near is None or bool(is_wide[rows].any()) else near[rows]
             for strata in self._count_sparse(rows, num_positives[rows], near_rows, most_ahead):
                 yield strata, strata.count_cases(len(chance)) if with_cases else []
-
-    def _find_near(self, num_positives: Tensor) -> Bool[Tensor, "queries gallery"] | None:
-        """Return a mask of the items that may be ahead of a positive that counts; None if all must be searched."""
-        if self._ties.by_place is not None or self._thresholds.shape[1] > _FEW:
-            return None
-        last_index = (num_positives - 1).clamp(min=0)[:, None]
-        last_score = self._thresholds.gather(1, last_index).where(num_positives[:, None] > 0, torch.inf)
-        return ranking.are_above(self._scores, last_score, or_level=True)
 
     def _can_count_dense(self) -> bool:
         """Return whether all queries have the same cases, and strata with few enough items for bytes."""
@@ -340,7 +332,11 @@ class StratumCountTile:
         The items are of the queries `rows`: the row there, the position in the kept gallery, and the first positive
         behind each. Positives that have more than `most_ahead` identities ahead on average are left out.
         """
-        pairs, item_pair = self._number_pairs(row, column, len(num_positives))
+        num_queries, num_strata = len(num_positives), len(self._strata)
+        keys = row * num_strata + self._strata.item_stratum.index_select(0, column)
+        item_pair, pair_keys = _number_keys(keys, num_queries * num_strata)
+        pair_row = pair_keys.div(max(1, num_strata), rounding_mode="floor")
+        pairs = _Pairs(pair_row, stratum=pair_keys.sub(pair_row, alpha=num_strata))
         longest = int(num_positives.max())
         step = max(1, self._max_bytes // (_BYTES_PER_SPARSE_COUNT * max(1, len(pairs.row))))
         for part in segments.ranges(longest, step):
@@ -354,17 +350,8 @@ class StratumCountTile:
             num_ahead = num_ahead.view(len(ordinals), -1).cumsum_(0)
             is_useful = ordinals[:, None] < num_positives
             if most_ahead < torch.inf:
-                is_useful &= self._least_mean(num_ahead, pairs, len(num_positives)) <= most_ahead
+                is_useful &= self._least_mean(num_ahead, pairs, num_queries) <= most_ahead
             yield self._list_pairs(rows, ordinals, pairs, num_ahead, is_useful)
-
-    def _number_pairs(self, row: Tensor, column: Tensor, num_rows: int) -> tuple[_Pairs, Int[Tensor, " items"]]:
-        """Return the pairs of a query and a stratum, and the number of the pair of each item."""
-        num_strata = len(self._strata)
-        keys = row * num_strata + self._strata.item_stratum.index_select(0, column)
-        item_pair, pair_keys = _number_keys(keys, num_rows * num_strata)
-        pair_row = pair_keys.div(max(1, num_strata), rounding_mode="floor")
-        pair_stratum = pair_keys.sub(pair_row, alpha=num_strata)
-        return _Pairs(pair_row, pair_stratum), item_pair
 
     def _least_mean(self, num_ahead: Tensor, pairs: _Pairs, num_rows: int) -> Float[Tensor, "ordinals queries"]:
         """Return a lower bound for the mean number of identities ahead of each positive.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int8
+from jaxtyping import Int8
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
@@ -34,11 +34,19 @@ def _read_marked(argument: str, value: object, similarity: object, device: Any) 
         values = _checks.embeddings(argument, values)
     is_zero = values == 0
     is_one = values == 1
-    if are_codes:
-        _check_codes(argument, values, is_zero | is_one)
+    is_other = ~(is_zero | is_one)
+    if are_codes and values.dtype != torch.bool:
+        # A batch has codes of 0 and 1, or codes of 1 and -1.
+        is_wrong = is_other & (values != -1)
+        has_both = is_zero.any() & (values == -1).any()
+        if bool(is_wrong.any() | has_both):
+            got = str(values[is_wrong][0].item()) if bool(is_wrong.any()) else "0, 1 and -1"
+            remedy = "embeddings that are no codes need another `similarity`, such as 'dot'"
+            if values.dtype == torch.uint8:
+                remedy = "bits that are packed into bytes need `packed=True`"
+            raise ValueError(f"`{argument}` must hold codes of 0 and 1, or of 1 and -1; got {got}: {remedy}.")
     if not values.is_floating_point():
         values = values.to(_CODE_DTYPE)
-    is_other = ~(is_zero | is_one)
     marks = is_zero.any(1) * HAS_ZERO + is_one.any(1) * HAS_ONE + is_other.any(1) * HAS_OTHER
     return values, (marks + IS_CODE * are_codes).to(torch.int8)
 
@@ -64,21 +72,6 @@ def _matrix(argument: str, value: object, device: Any) -> Tensor:
     if values.ndim != 2 or values.shape[1] == 0:
         raise ValueError(f"`{argument}` must have shape [N, bits]; got {list(values.shape)}.")
     return values
-
-
-def _check_codes(argument: str, values: Tensor, is_bit: Bool[Tensor, "rows bits"]) -> None:
-    """Raise unless a batch has codes of 0 and 1, or codes of 1 and -1."""
-    if values.dtype == torch.bool:
-        return
-    is_code = is_bit | (values == -1)
-    has_both = (values == 0).any() & (values == -1).any()
-    if bool(is_code.all() & ~has_both):
-        return
-    got = "0, 1 and -1" if bool(is_code.all()) else str(values[~is_code][0].item())
-    remedy = "embeddings that are no codes need another `similarity`, such as 'dot'"
-    if values.dtype == torch.uint8:
-        remedy = "bits that are packed into bytes need `packed=True`"
-    raise ValueError(f"`{argument}` must hold codes of 0 and 1, or of 1 and -1; got {got}: {remedy}.")
 
 
 def read_block(

@@ -61,8 +61,11 @@ def find_levels(scores: Float[Tensor, "queries gallery"], num_grades: int) -> Le
         return None
 
     def find(rows: slice) -> Levels | None:
-        whole = _whole_numbers(values[rows])
-        return None if whole is None else Levels(int(whole.min()), int(whole.max()))
+        with np.errstate(invalid="ignore"):
+            whole = values[rows].astype(np.int16)
+        if not np.array_equal(whole, values[rows]):  # nor are infinity and NaN
+            return None
+        return Levels(int(whole.min()), int(whole.max()))
 
     lowest, highest = [], []
     for levels in workers.share(find, _parts(values.shape)):
@@ -74,13 +77,6 @@ def find_levels(scores: Float[Tensor, "queries gallery"], num_grades: int) -> Le
     num_bins = (levels.number + 1) * num_grades  # junk has a level of its own
     most_bins = min(_LARGEST, max(_LEAST_BINS, _MOST_BINS * values.shape[1]))
     return levels if num_bins <= most_bins else None
-
-
-def _whole_numbers(values: Array) -> Array | None:
-    """Return whole numbers of 16 bits as such; None if some value is not, as infinity and NaN."""
-    with np.errstate(invalid="ignore"):
-        whole = values.astype(np.int16)
-    return whole if np.array_equal(whole, values) else None
 
 
 def _parts(shape: tuple[int, ...]) -> list[slice]:
@@ -175,7 +171,8 @@ def rank_tile(part: GalleryPart, scores: Float[Tensor, "queries gallery"], rows:
     if not bool((sample == sample.round()).all()):  # nearly always
         return False
     relevance = part.relevance
-    levels = find_levels(scores, _num_grades(relevance))
+    num_grades = 2 if relevance.shared is None else relevance.shared.query.shape[1] + 1
+    levels = find_levels(scores, num_grades)
     if levels is None:
         return False
     width = scores.shape[1]
@@ -186,11 +183,6 @@ def rank_tile(part: GalleryPart, scores: Float[Tensor, "queries gallery"], rows:
         table.num_candidates[queries] = width - (0 if junk is None else junk.sum(1))
         table.append(queries, num_positives, rank, sorted_grades, groups)
     return True
-
-
-def _num_grades(relevance: Relevance) -> int:
-    """Return the number of different grades that items may have, with that of negatives."""
-    return 2 if relevance.shared is None else relevance.shared.query.shape[1] + 1
 
 
 def _graded_rows(

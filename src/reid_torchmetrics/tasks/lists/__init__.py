@@ -2,7 +2,6 @@
 # mypy: implicit-reexport
 
 from .engine_lists import IndexLists, as_lists, index_lists
-from .evaluate import evaluate_lists, protocol_of_lists, summarize_lists
-from .item_ids import Lists, as_ids, read_names
+from .evaluate import evaluate_lists, protocol_of_lists, ranking_of_lists, summarize_lists
 from .labeled_lists import ListedSamples, mark_repeated, read_items, without
-from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, read_retrieved
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, as_ids, read_names, read_retrieved

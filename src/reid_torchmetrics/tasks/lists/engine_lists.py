@@ -20,9 +20,8 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 
-from .item_ids import Lists, as_floats, as_list, check_kinds, read_names, read_rows
 from .labeled_lists import mark_repeated
-from .list_forms import ItemReader, in_matrix
+from .list_forms import ItemReader, Lists, as_floats, as_list, check_kinds, in_matrix, read_names, read_rows
 
 Direction: TypeAlias = Literal["rising", "falling", "unknown"]
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)  # which faiss and SVS write beside padding
@@ -107,12 +106,10 @@ def index_lists(
     if distances is not None:
         values = in_matrix(_read_distances(distances, lengths).to(items.device), lengths, torch.nan)
 
-    is_kept = _before_padding(items, values, None if counts is None else _read_counts(counts, lengths))
+    is_kept = _before_padding(items, values, counts, lengths)
     direction: Direction = "unknown"
     if values is not None:
-        values = values.where(items >= 0, torch.nan)
-        _check_finite(values, is_kept & (items >= 0))
-        direction = _find_direction(values, is_kept)
+        direction = _find_direction(values, items, is_kept)
     num_kept = is_kept.sum(1)
     num_padding = int((lengths - num_kept).sum())
     if isinstance(rows, Tensor):
@@ -145,29 +142,25 @@ def _cut_column(argument: str, values: Any, order: list[int], lengths: list[int]
     return [list(islice(ordered, length)) for length in lengths]
 
 
-def _read_counts(counts: Any, lengths: Int[Tensor, " queries"]) -> Int[Tensor, " queries"]:
-    """Return the numbers of entries in lists; raise unless each is at most the length of its list."""
-    (counts,) = _arrays.as_tensors(counts, device=lengths.device)
-    integers = _checks.integer_labels("counts", counts, len(lengths)).long()
-    is_wrong = (integers < 0) | (integers > lengths)
-    if bool(is_wrong.any()):
-        query = int(is_wrong.byte().argmax())
-        got = f"{int(integers[query])} for {int(lengths[query])} entries of list {query}"
-        raise ValueError(f"`counts` must lie between 0 and the lengths of the lists; got {got}.")
-    return integers
-
-
 def _before_padding(
     items: Int[Tensor, "queries longest"],
     values: Float[Tensor, "queries longest"] | None,
-    counts: Int[Tensor, " queries"] | None,
+    counts: Any,
+    lengths: Int[Tensor, " queries"],
 ) -> Bool[Tensor, "queries longest"]:
-    """Return a mask of the entries before the padding at the end of each list."""
+    """Return a mask of the entries before the padding at the end of each list; raise for counts that do not fit."""
     place = torch.arange(items.shape[1], device=items.device)
     is_padding = (items < 0) | mark_repeated(items)
     if values is not None:
         is_padding |= ~_are_numbers(values)
     if counts is not None:
+        (counts,) = _arrays.as_tensors(counts, device=lengths.device)
+        counts = _checks.integer_labels("counts", counts, len(lengths)).long()
+        is_wrong = (counts < 0) | (counts > lengths)
+        if bool(is_wrong.any()):
+            query = int(is_wrong.byte().argmax())
+            got = f"{int(counts[query])} for {int(lengths[query])} entries of list {query}"
+            raise ValueError(f"`counts` must lie between 0 and the lengths of the lists; got {got}.")
         is_padding |= place >= counts[:, None]
     last = place.where(~is_padding, -1).amax(1, keepdim=True)
     return place <= last
@@ -196,17 +189,18 @@ def _read_distances(distances: Any, lengths: Int[Tensor, " queries"]) -> Float[T
     return values
 
 
-def _check_finite(values: Float[Tensor, "queries longest"], is_item: Bool[Tensor, "queries longest"]) -> None:
-    """Raise if the distances of some items before the ends of lists are no numbers."""
-    is_wrong = is_item & ~_are_numbers(values)
+def _find_direction(
+    values: Float[Tensor, "queries longest"],
+    items: Int[Tensor, "queries longest"],
+    is_kept: Bool[Tensor, "queries longest"],
+) -> Direction:
+    """Return the direction of the distances along all lists; raise if some rise and some fall, or are no numbers."""
+    values = values.where(items >= 0, torch.nan)
+    is_wrong = is_kept & (items >= 0) & ~_are_numbers(values)
     if bool(is_wrong.any()):
         query, place = is_wrong.nonzero()[0].tolist()
         got = f"{float(values[query, place])} at place {place} of list {query}, and a number behind it"
         raise ValueError(f"`distances` must be finite before the end of a list, or be left out; got {got}.")
-
-
-def _find_direction(values: Float[Tensor, "queries longest"], is_kept: Bool[Tensor, "queries longest"]) -> Direction:
-    """Return the direction of the distances along all lists; raise if some rise and some fall."""
     steps = values.diff(dim=1).where(is_kept[:, 1:], 0)
     rises, falls = steps > 0, steps < 0
     num_rising, num_falling = int(rises.sum()), int(falls.sum())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Bool, Int, Integer, Real, Shaped
+from jaxtyping import Int, Integer, Real, Shaped
 from torch import Tensor
 from torch.nn import functional
 from typing_extensions import Unpack
@@ -35,6 +35,7 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import (
     OPTION_OF_LABEL,
     SIDES,
+    LabelValues,
     QueryCounts,
     SideLabels,
     check_needed,
@@ -46,7 +47,6 @@ from reid_torchmetrics.functional.world import results_made
 
 from .engine_lists import IndexLists, as_lists
 from .ground_truth import listed_where_true
-from .item_ids import Lists
 from .labeled_lists import (
     Entries,
     LabeledLists,
@@ -58,7 +58,7 @@ from .labeled_lists import (
     rank_lists,
     read_labeled_lists,
 )
-from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Truth, find_queries, read_retrieved, read_truth
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, find_queries, read_retrieved, read_truth
 
 ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[Any, Any]
 """Labels in the order of the samples, or by their names"""
@@ -242,33 +242,14 @@ def _evaluate_by_truth(
     num_repeated = count_repeated(items)
     items, pairs = find_pairs_without_junk(items, truth, queries, reader)
     ranks, hits = rank_lists(items, pairs, truth, count_positives(truth, queries, num_queries, num_positives))
-    results = summarize_lists(
-        ranks,
-        items,
-        hits,
-        protocol,
-        Setup("stable", _NO_SIMILARITY, lists=True, cut=True),
-        max_rank=max_rank,
-        query_index=_query_numbers(queries, items),
-        scores=_minus_rank(items),
-    )
+    ranking = ranking_of_lists(ranks, _query_numbers(queries, items))
+    setup = Setup("stable", _NO_SIMILARITY, lists=True, cut=True)
+    results = summarize_lists(ranking, items, hits, protocol, setup, max_rank=max_rank)
     results = replace(results, list_counts=ListCounts(num_repeated=num_repeated))
     results_made(results, ListedSamples(items, hits, truth, reader))
     if not results.counts.valid:  # of cut lists nothing else follows from ranks
-        ranking = Ranking(ranks, results.counts, results.query_index)
         results_made(ranking, RankedSamples(protocol, has_lists=True))
     return _with_names(results, queries, reader)
-
-
-class _LabeledRanking(NamedTuple):
-    """A ranking of lists under the camera rule of a protocol."""
-
-    ranking: Ranking
-    items: Entries
-    """the lists without junk"""
-    hits: Bool[Tensor, "queries longest"]
-    truth: Truth
-    num_candidates: Int[Tensor, " queries"]
 
 
 def _evaluate_by_labels(
@@ -281,31 +262,30 @@ def _evaluate_by_labels(
     labels.check(protocol)
     num_repeated = count_repeated(lists.items)
 
-    ranking, items, hits, truth, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
-    cmc_ranking = ranking
+    ranking, listed, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
+    cmc_ranking = None
     if protocol.cmc_same_camera is not None:
-        cmc_ranking = _rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking
+        cmc_ranking, *_ = _rank_by_labels(lists, labels, protocol.for_cmc, reader)
 
+    # Lists are short up to the largest cutoff of the reported numbers, unless all of these read whole lists.
     num_short = 0
-    cutoff = _largest_cutoff(protocol)
+    cutoffs = [k for _, k in map(parse_report, protocol.reports)]
+    cutoff = max(filter(None, [*cutoffs, protocol.k]), default=None)
     if cutoff is not None:
-        num_left = (items >= 0).sum(1)
+        num_left = (listed.items >= 0).sum(1)
         num_short = int((num_left < num_candidates.clamp(max=cutoff)).sum())
-    gallery_labels = one_number_each(labels.gallery)
-    results = _summarize(
+    results = summarize_lists(
         ranking,
-        items,
-        hits,
+        listed.items,
+        listed.hits,
         protocol,
         replace(Setup.of("stable", _NO_SIMILARITY, None, ranking.labels), cut=True),
         max_rank=max_rank,
-        scores=_minus_rank(items),
-        identities=_labels_at(gallery_labels.get("identities"), items),
-        cameras=_labels_at(gallery_labels.get("cameras"), items),
+        gallery_labels=one_number_each(labels.gallery),
         cmc_ranking=cmc_ranking,
     )
     results = replace(results, list_counts=ListCounts(num_short, cutoff, num_repeated))
-    results_made(results, ListedSamples(items, hits, truth, reader))
+    results_made(results, listed)
     num_gallery = None
     if labels.gallery:
         first_label, *_ = labels.gallery.values()
@@ -314,8 +294,10 @@ def _evaluate_by_labels(
     return _with_names(results, lists.queries, reader)
 
 
-def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, reader: ItemReader) -> _LabeledRanking:
-    """Rank the positives of lists under the rules of a protocol."""
+def _rank_by_labels(
+    lists: LabeledLists, labels: Labels, protocol: Protocol, reader: ItemReader
+) -> tuple[Ranking, ListedSamples, Int[Tensor, " queries"]]:
+    """Rank the positives of lists under the rules of a protocol; also return the numbers of candidates."""
     rules = labels.names.rules_by_number(protocol.relevance_options)
     relevance = relevance_of(labels.query, labels.gallery, rules, labels.self_index, None)
     items, truth, num_candidates = judge(lists.items, relevance)
@@ -332,24 +314,7 @@ def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, rea
         labels=names_of_labels(labels.query),
         names=labels.names,
     )
-    return _LabeledRanking(ranking, items, hits, truth, num_candidates)
-
-
-def _largest_cutoff(protocol: Protocol) -> int | None:
-    """Return the largest cutoff of the numbers that a protocol reports; None if all of them read whole lists."""
-    cutoffs = [k for _, k in map(parse_report, protocol.reports) if k]
-    if protocol.k:
-        cutoffs.append(protocol.k)
-    return max(cutoffs, default=None)
-
-
-def _labels_at(labels: Tensor | None, items: Entries) -> Tensor | None:
-    """Return the labels of items, -1 at padding."""
-    return None if labels is None else functional.pad(labels, (0, 1), value=-1)[items]
-
-
-def _minus_rank(items: Entries) -> Tensor:
-    return (-1.0 - torch.arange(items.shape[1], device=items.device)).expand(items.shape)
+    return ranking, ListedSamples(items, hits, truth, reader), num_candidates
 
 
 def _query_numbers(queries: ListQueries, items: Entries) -> Int[Tensor, " queries"]:
@@ -363,49 +328,20 @@ def _with_names(results: RetrievalResults, queries: ListQueries, reader: ItemRea
     results = replace(results, query_names=queries.names, gallery_names=tuple(reader.names) or None)
     if reader.unnumbered:
         # Items are numbered when a user reads the lists or the names, which is seldom.
-        number_lists = partial(_number_lists, results.rank_lists, reader)
+        number_lists = partial(reader.number_lists, results.rank_lists)
         vars(results).update(rank_lists=number_lists, gallery_names=reader.all_names)
     return results
 
 
-def _number_lists(lists: Any, reader: ItemReader) -> Any:
-    return replace(lists, index=reader.numbered(lists.index))
-
-
-def summarize_lists(
-    ranks: PositiveRanks,
-    items: Tensor,
-    hits: Tensor,
-    protocol: Protocol,
-    setup: Setup,
-    *,
-    max_rank: int,
-    query_index: Tensor,
-    scores: Tensor,
-    query_identities: Tensor | None = None,
-) -> RetrievalResults:
-    """Return the results for the ranks of positives in lists; a query with a positive, retrieved or not, is valid.
-
-    Args:
-        ranks: of the positives.
-        items: the lists, -1 at padding.
-        hits: mask of the entries that are positives.
-        protocol: of the evaluation.
-        setup: of the evaluation.
-        max_rank: length of the CMC curve.
-        query_index: numbers of the queries.
-        scores: of the entries.
-        query_identities: identities of the queries.
-    """
-    _checks.positive_int("max_rank", max_rank)
+def ranking_of_lists(ranks: PositiveRanks, query_index: Tensor, **query_labels: Any) -> Ranking:
+    """Return the ranking for the ranks of positives in lists; a query with a positive, retrieved or not, is valid."""
     total = ranks.num_queries
     valid = int((ranks.num_positives > 0).sum())
     counts = QueryCounts(total, valid=valid, junk=0, not_in_gallery=total - valid, same_camera_only=0)
-    ranking = Ranking(ranks, counts, query_index, query_identities)
-    return _summarize(ranking, items, hits, protocol, setup, max_rank=max_rank, scores=scores)
+    return Ranking(ranks, counts, query_index, **query_labels)
 
 
-def _summarize(
+def summarize_lists(
     ranking: Ranking,
     items: Tensor,
     hits: Tensor,
@@ -413,13 +349,31 @@ def _summarize(
     setup: Setup,
     *,
     max_rank: int,
-    scores: Tensor,
-    identities: Tensor | None = None,
-    cameras: Tensor | None = None,
+    scores: Tensor | None = None,
+    gallery_labels: LabelValues | None = None,
     cmc_ranking: Ranking | None = None,
 ) -> RetrievalResults:
-    """Return the results for rankings of lists; scores, identities and cameras are those of the entries."""
+    """Return the results for a ranking of lists.
+
+    Args:
+        ranking: ranks of the positives.
+        items: the lists, -1 at padding.
+        hits: mask of the entries that are positives.
+        protocol: of the evaluation.
+        setup: of the evaluation.
+        max_rank: length of the CMC curve.
+        scores: of the entries; None for minus the rank.
+        gallery_labels: labels of the gallery items, one number each.
+        cmc_ranking: the ranking for the CMC, if it has another camera rule.
+    """
     results = summarize(ranking, protocol, setup, max_rank=max_rank, cmc_ranking=cmc_ranking)
+    labels = {}
+    for name, values in (gallery_labels or {}).items():
+        if name in ("identities", "cameras"):
+            labels[name] = functional.pad(values, (0, 1), value=-1)[items]  # -1 at padding
+    cameras = labels.get("cameras")
+    if scores is None:
+        scores = (-1.0 - torch.arange(items.shape[1], device=items.device)).expand(items.shape)
     first_hit = hits.byte().argmax(1, keepdim=True)
     lacks_hit = ~hits.gather(1, first_hit)[:, 0]
     scores = scores.masked_fill(items < 0, torch.nan)
@@ -433,7 +387,7 @@ def _summarize(
         query_identities=ranking.query_identities,
         query_cameras=ranking.query_cameras,
         index=items,
-        identities=identities,
+        identities=labels.get("identities"),
         cameras=cameras,
         scores=scores,
         is_positive=hits,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -29,8 +29,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, Relevance, argument_of
 
-from .item_ids import Lists, read_names
-from .list_forms import ItemReader, ListQueries, Truth, find_queries, read_retrieved
+from .list_forms import ItemReader, ListQueries, Lists, Truth, find_queries, read_names, read_retrieved
 
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item with a label of the query
 
@@ -203,7 +202,12 @@ def judge(items: Entries, relevance: Relevance) -> tuple[Entries, Truth, Int[Ten
         The lists without junk; the pairs of a query and an item with a label of it, positives and junk; and the numbers
         of candidates.
     """
-    columns = _columns_of(items, relevance)
+    columns = items
+    if relevance.kept is not None:
+        # Positions in the gallery become positions among the kept items; the last entry is for -1, which stays.
+        column_of = torch.full((relevance.num_gallery + 1,), -1, dtype=torch.int64, device=items.device)
+        column_of[relevance.kept] = torch.arange(len(relevance.kept), device=items.device)
+        columns = column_of[items]
     is_gone = (items >= 0) & (columns < 0)
     num_candidates = torch.zeros(len(items), dtype=torch.int64, device=items.device)
     no_number = items.new_empty(0)
@@ -230,15 +234,6 @@ def judge(items: Entries, relevance: Relevance) -> tuple[Entries, Truth, Int[Ten
     grade = None if relevance.shared is None else torch.cat(grades)
     (items_left,) = without(is_gone, items)
     return items_left, Truth(torch.cat(query), item, torch.cat(is_junk), grade), num_candidates
-
-
-def _columns_of(items: Entries, relevance: Relevance) -> Entries:
-    """Return positions in the gallery as positions among the kept items; -1 for others and for padding."""
-    if relevance.kept is None:
-        return items
-    column_of = torch.full((relevance.num_gallery + 1,), -1, dtype=torch.int64, device=items.device)
-    column_of[relevance.kept] = torch.arange(len(relevance.kept), device=items.device)
-    return column_of[items]  # the last entry is for -1, which stays
 
 
 def without(junk: Bool[Tensor, "queries longest"], *entries: Entries) -> list[Entries]:
@@ -290,43 +285,35 @@ def find_pairs_without_junk(
     items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader
 ) -> tuple[Entries, Entries]:
     """Return the lists without the junk of the truth, and for every entry its pair of the truth, -1 for none."""
-    pairs = _find_pairs(items, truth, queries, reader)
-    if bool(truth.is_junk.any()):
-        is_junk = (pairs >= 0) & truth.is_junk[pairs.clamp(min=0)]
-        items, pairs = without(is_junk, items, pairs)
-    return items, pairs
-
-
-def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader) -> Entries:
-    """Return for every entry of the lists its pair of the truth, -1 for none."""
     pairs = torch.full_like(items, -1)
     if not len(truth.item):
-        return pairs
+        return items, pairs
     # The key of a pair fits int64 unless items are huge numbers: then they are numbered.
-    item = truth.item
+    item, numbers = truth.item, items
     span = int(item.max()) + 1
     if span * len(items) >= 1 << 62:
         distinct, item = item.unique(return_inverse=True)
         span = len(distinct)
-        number = torch.searchsorted(distinct, items).clamp_(max=span - 1)
-        items = number.masked_fill(distinct[number] != items, -1)
+        place = torch.searchsorted(distinct, items).clamp_(max=span - 1)
+        numbers = place.masked_fill(distinct[place] != items, -1)
     keys, order = (truth.query * span + item).sort()
     is_repeated = keys[1:] == keys[:-1]
     if bool(is_repeated.any()):
         pair = order[int(is_repeated.nonzero()[0, 0])]
-        item_name = reader.name(int(truth.item[pair]))
-        query_name = queries.name(int(truth.query[pair]))
-        got = f"item {item_name} twice for query {query_name}"
+        got = f"item {reader.name(int(truth.item[pair]))} twice for query {queries.name(int(truth.query[pair]))}"
         raise ValueError(f"`positives` must list an item once for a query; got {got}.")
 
     # Look up the keys of the entries among those of the truth.
     for rows in segments.ranges(len(items), max(1, _ENTRIES_AT_A_TIME // items.shape[1])):
-        block = items[rows]
+        block = numbers[rows]
         first_key = span * torch.arange(rows.start, rows.stop, device=items.device)[:, None]
         entry_keys = (block + first_key).masked_fill_((block < 0) | (block >= span), -1)
         place = torch.searchsorted(keys, entry_keys).clamp_(max=len(keys) - 1)
         pairs[rows] = order[place].masked_fill_(keys[place] != entry_keys, -1)
-    return pairs
+    if bool(truth.is_junk.any()):
+        is_junk = (pairs >= 0) & truth.is_junk[pairs.clamp(min=0)]
+        items, pairs = without(is_junk, items, pairs)
+    return items, pairs
 
 
 def rank_lists(
@@ -351,7 +338,17 @@ def rank_lists(
     lengths = ((items >= 0) * torch.arange(1, longest + 1, device=items.device)).amax(1)
     judgments = None
     if truth.grade is not None:
-        judgments = _find_judgments(items, truth, first_column, truth.grade, all_are_judged=all_are_judged)
+        # The grades of the positives in the order of ranks: by query, then by first column.
+        positives = truth.is_right.nonzero()[:, 0]
+        order = (truth.query[positives] * (longest + 1) + first_column[positives]).argsort(stable=True)
+        positives = positives[order]
+        judgments = Judgments(truth.grade[positives])
+        if not all_are_judged:
+            is_negative = ~truth.is_junk & (truth.grade == 0)
+            num_before = _mark_first_entries(items, truth, first_column, is_negative).cumsum(1)
+            num_before = num_before[truth.query[positives], first_column[positives].clamp(max=longest - 1)]
+            num_negatives = torch.bincount(truth.query[is_negative], minlength=len(items))
+            judgments = Judgments(truth.grade[positives], num_before, num_negatives)
     rank = is_positive.nonzero()[:, 1] + 1
     return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judgments), is_positive
 
@@ -364,29 +361,6 @@ def _mark_first_entries(
     marks = torch.zeros_like(items, dtype=torch.bool)
     marks[truth.query[pairs], first_column[pairs]] = True
     return marks
-
-
-def _find_judgments(
-    items: Entries,
-    truth: Truth,
-    first_column: Int[Tensor, " listed"],
-    grade: Float[Tensor, " listed"],
-    *,
-    all_are_judged: bool,
-) -> Judgments:
-    """Return the grades of the positives, and unless all items are judged the judged negatives before each."""
-    num_queries, longest = items.shape
-    # In the order of ranks: by query, then by first column.
-    positives = truth.is_right.nonzero()[:, 0]
-    order = (truth.query[positives] * (longest + 1) + first_column[positives]).argsort(stable=True)
-    positives = positives[order]
-    if all_are_judged:
-        return Judgments(grade[positives])
-    is_negative = ~truth.is_junk & (grade == 0)
-    num_before = _mark_first_entries(items, truth, first_column, is_negative).cumsum(1)
-    num_before = num_before[truth.query[positives], first_column[positives].clamp(max=longest - 1)]
-    num_negatives = torch.bincount(truth.query[is_negative], minlength=num_queries)
-    return Judgments(grade[positives], num_before, num_negatives)
 
 
 def count_positives(truth: Truth, queries: ListQueries, num_queries: int, declared: Any) -> Int[Tensor, " queries"]:

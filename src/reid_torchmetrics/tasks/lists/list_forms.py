@@ -7,9 +7,13 @@ mapping         of queries, ints or strings, to lists   the keys of the truth ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import abc
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, compress, count, filterfalse
-from typing import Any, NamedTuple, get_args
+from numbers import Number
+from typing import Any, NamedTuple, TypeAlias, get_args
+from uuid import UUID
 
 import numpy as np
 import torch
@@ -17,15 +21,127 @@ from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reid_torchmetrics import _hints, _names
+from reid_torchmetrics import _arrays, _checks, _hints, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol
 
 from .ground_truth import check_list_names
-from .item_ids import ROWS, Lists, as_floats, as_ids, as_list, check_kinds, fit_int64, kind_of, read_rows
 
+Lists: TypeAlias = Tensor | NDArray[Any] | _arrays.TableColumn | Sequence[Any] | Mapping[Any, Any]
+"""For every query a list of items, ints or strings: a matrix of ints, lists, or a mapping of queries to lists"""
+
+_ROWS = (list, tuple, Mapping, abc.Set)
+_ARRAYS = (Tensor, np.ndarray)
+_UNSIGNED_PADDING = 2**64 - 1
+_NO_NAMES = (Number, np.generic, Collection, type(None))
+"""types that name no item; tensors and arrays are collections, too"""
 MISSING_QUERIES = get_args(_names.MissingQueries)
 """A query of the truth without a list retrieved nothing (trec_eval -c, Kaggle), or is left out (trec_eval, ranx)."""
+
+
+def read_rows(argument: str, lists: Any) -> Tensor | list[Any]:
+    """Return a matrix of ints, or a collection of Python's values for each query.
+
+    Raises:
+        TypeError: another type, a matrix of other numbers than ints, or a row of another type.
+        ValueError: an array of another shape, or ints that do not fit int64.
+    """
+    rows = _arrays.as_array(lists)
+    if isinstance(rows, _ARRAYS):
+        (rows,) = _arrays.as_tensors(rows)
+    if isinstance(rows, Tensor):
+        if rows.dtype == torch.uint64:
+            rows = _checks.signed(argument, rows, least=-1)  # as in `_fit_int64`
+        if not rows.numel():  # NumPy's matrix without columns is one of floats
+            rows = rows.long()
+        if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
+            raise TypeError(f"`{argument}` must hold items that are all ints, or all strings; got {rows.dtype}.")
+        if rows.ndim != 2:
+            raise ValueError(f"`{argument}` must have shape [queries, items]; got {list(rows.shape)}.")
+        return rows
+    if not isinstance(rows, (np.ndarray, list, tuple)):
+        raise TypeError(f"`{argument}` must be a matrix, lists or a mapping of queries; got {type(lists).__name__}.")
+    rows = list(map(as_list, rows))
+    check_kinds(rows, _ROWS, f"`{argument}` must hold one list for each query")
+    return rows
+
+
+def as_list(values: Any) -> Any:
+    """Return an array or a column of a table as a list; other values as they are."""
+    if isinstance(values, _ROWS):
+        return values
+    values = _arrays.as_array(values)
+    return values.tolist() if isinstance(values, _ARRAYS) else values
+
+
+def check_kinds(values: Iterable[Any], kinds: tuple[type, ...], rule: str) -> None:
+    """Raise unless all values have some types; `rule` begins the message."""
+    for kind in dict.fromkeys(map(type, values)):
+        if not issubclass(kind, kinds):
+            raise TypeError(f"{rule}; got {kind.__name__}.")
+
+
+def as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.float64]:
+    """Return numbers as float64; `what` names them in messages."""
+    check_kinds(values, (int, float, np.integer, np.floating), f"`{argument}` must have {what} that are numbers")
+    try:
+        return np.fromiter(values, np.float64, len(values))
+    except OverflowError as error:
+        raise ValueError(f"`{argument}` must have {what} that fit float64; got {error}.") from None
+
+
+def as_ids(values: list[Any]) -> list[Any]:
+    """Return the ids of hits, which are objects with an `id`, and UUIDs as strings; other values as they are."""
+    first = next(iter(values), None)
+    if hasattr(first, "id") and all(hasattr(value, "id") for value in values):
+        values = [value.id for value in values]
+        first = values[0]
+    if isinstance(first, UUID) and all(isinstance(value, UUID) for value in values):
+        return list(map(str, values))
+    return values
+
+
+def kind_of(argument: str, what: str, values: Collection[Any]) -> str:
+    """Return the kind of values, "ints" or "strings"; empty without values. `what` names them in messages."""
+    types = set(map(type, values))
+    if not types:
+        return ""
+    if bool not in types and all(issubclass(kind, (int, np.integer)) for kind in types):
+        return "ints"
+    if all(issubclass(kind, str) for kind in types):
+        return "strings"
+    got = " and ".join(sorted(kind.__name__ for kind in types))
+    may_name_items = not any(issubclass(kind, _NO_NAMES) for kind in types)
+    remedy = ", so write `str(...)`" if may_name_items else ""
+    raise TypeError(f"`{argument}` must hold {what} that are all ints, or all strings; got {got}{remedy}.")
+
+
+def _fit_int64(argument: str, values: Iterable[int]) -> Iterator[int]:
+    """Yield ints that fit int64, and -1 for the largest int of 64 bits, which engines write for nothing."""
+    for value in values:
+        if value == _UNSIGNED_PADDING:
+            yield -1
+            continue
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"`{argument}` must hold ints that fit int64, below 2**63; got {value}.")
+        yield int(value)
+
+
+def read_names(argument: str, names: Any) -> list[Any]:
+    """Return names as a list of ints or of strings of Python; they may be a list, an array or a column of a table.
+
+    Raises:
+        TypeError: names that are neither all ints nor all strings.
+        ValueError: ints that do not fit int64.
+    """
+    values = as_list(names)
+    if not isinstance(values, Collection) or isinstance(values, (str, bytes)):
+        raise TypeError(f"`{argument}` must be a list of names; got {type(names).__name__}.")
+    values = as_ids(list(values))
+    if kind_of(argument, "names", values) == "ints":
+        values = list(map(int, values))
+        _checks.integers(argument, values)
+    return values
 
 
 class Truth(NamedTuple):
@@ -54,7 +170,7 @@ class ItemReader:
     """Reads items as integers: ints stand for themselves, strings are numbered in the order in which they are read.
 
     To number a string is the slowest step. So a string of the lists that the truth lacks stands for itself until
-    `numbered` is called: it has a number of its own above those of the truth.
+    `number_lists` is called: it has a number of its own above those of the truth.
 
         truth  b c    list  c d d a    read  1 3 4 5    numbered  1 2 2 3
     """
@@ -100,7 +216,7 @@ class ItemReader:
             try:
                 item_numbers = np.fromiter(numbers, np.int64, len(values))
             except OverflowError:
-                item_numbers = np.fromiter(fit_int64(argument, values), np.int64, len(values))
+                item_numbers = np.fromiter(_fit_int64(argument, values), np.int64, len(values))
             if order is not None:
                 item_numbers = item_numbers[order]
             items = torch.from_numpy(item_numbers)
@@ -140,12 +256,12 @@ class ItemReader:
         self._number(self.unnumbered)
         return tuple(self.names)
 
-    def numbered(self, items: Int[Tensor, "queries longest"]) -> Int[Tensor, "queries longest"]:
-        """Return the items that were read, after numbering all strings."""
+    def number_lists(self, lists: Any) -> Any:
+        """Return the lists that were read, after numbering all strings."""
         self._number(self.unnumbered)
         numbers = np.fromiter(map(self.names.__getitem__, self.unnumbered), np.int64, len(self.unnumbered))
-        place = items - self.num_numbered
-        return torch.from_numpy(numbers)[place.clamp(min=0)].where(place >= 0, items)
+        place = lists.index - self.num_numbered
+        return replace(lists, index=torch.from_numpy(numbers)[place.clamp(min=0)].where(place >= 0, lists.index))
 
     def name(self, item: int) -> str:
         """Return an item as it was given, for messages."""
@@ -259,22 +375,17 @@ def read_truth(
     is_listed = item >= 0  # -1 is padding
     grade = None
     if grades is not None:
-        values = _read_grades("positives" if gains is None else "gains", grades, lengths)
+        argument = "positives" if gains is None else "gains"
+        grades = [as_list(row) for row in grades]
+        if [len(row) for row in grades] != lengths.tolist():
+            rule = "have a grade for each item of `positives`"
+            raise ValueError(f"`{argument}` must {rule}; got lists of other lengths.")
+        values = as_floats(argument, "grades", list(chain.from_iterable(grades)))
+        is_finite = np.isfinite(values)
+        if not is_finite.all():
+            raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~is_finite][0]}.")
         grade = torch.from_numpy(values).to(item.device)[is_listed]
     return Truth(query[is_listed], item[is_listed], is_junk[is_listed], grade), len(lengths)
-
-
-def _read_grades(argument: str, grades: Any, lengths: Int[Tensor, " queries"]) -> NDArray[np.float64]:
-    """Return the grades of all positives end to end; raise unless each list has its length."""
-    grades = [as_list(row) for row in grades]
-    if [len(row) for row in grades] != lengths.tolist():
-        rule = "have a grade for each item of `positives`"
-        raise ValueError(f"`{argument}` must {rule}; got lists of other lengths.")
-    values = as_floats(argument, "grades", list(chain.from_iterable(grades)))
-    is_finite = np.isfinite(values)
-    if not is_finite.all():
-        raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~is_finite][0]}.")
-    return values
 
 
 def _by_form(rows: Any, gains: Lists | None, protocol: Protocol, queries: ListQueries) -> tuple[Any, Any, Any]:
@@ -283,22 +394,15 @@ def _by_form(rows: Any, gains: Lists | None, protocol: Protocol, queries: ListQu
         return rows, [], gains
     if gains is not None or not all(isinstance(row, Mapping) or not row for row in rows):
         raise TypeError("`positives` must be mappings for all queries, without `gains`, or lists; got both.")
-    if not _maps_to_lists(rows):
+    first_row: Mapping[Any, Any] = next(filter(None, rows), {})
+    first_value = next(iter(first_row.values()), None)  # if it is a list, all should be
+    if not isinstance(first_value, (Tensor, np.ndarray, *_ROWS)):
         grades = [list(row.values()) if row else [] for row in rows]
         return rows, [], grades
     check_list_names(rows, protocol, "positives", name=queries.name)
     positives = [_join_lists(row, protocol.positive_lists) for row in rows]
     junk = [_join_lists(row, protocol.junk_lists) for row in rows]
     return positives, junk, None
-
-
-def _maps_to_lists(rows: Iterable[Mapping[Any, Any]]) -> bool:
-    """Return whether the first value of the mappings is a list; then all should be."""
-    for row in rows:
-        if row:
-            first_value, *_ = row.values()
-            return isinstance(first_value, (Tensor, np.ndarray, *ROWS))
-    return False
 
 
 def _join_lists(row: Mapping[str, Any], names: Iterable[str]) -> list[Any]:

@@ -328,7 +328,12 @@ class LvisMAP(EvaluatorMetric):
         self.fixed = bool(fixed)
         self.max_detections = max_detections
         self._row = "lvis_fixed" if fixed else "lvis"
-        self.frequencies = _checked_frequencies(frequencies)
+        if frequencies is not None and not isinstance(frequencies, Mapping):
+            raise TypeError(f"`frequencies` must be a mapping of labels to letters; got {type(frequencies).__name__}.")
+        self.frequencies = dict(frequencies or {})
+        _checks.integers("frequencies", self.frequencies)
+        for letter in self.frequencies.values():
+            _checks.one_of("frequencies", letter, FREQUENCIES)
         # The grid needs these options, and `metric` must be one of its values.
         self.VALUES = tuple(self._grid().value_names)
         self._set_metric(metric)
@@ -346,16 +351,3 @@ class LvisMAP(EvaluatorMetric):
             ValueError: the file has no `categories`, or one without a whole `id` or with another frequency.
         """
         return read_frequencies(path)
-
-
-def _checked_frequencies(frequencies: Mapping[int, str] | None) -> dict[int, str]:
-    """Return LVIS' letter of each label; raise unless the labels are integers and the letters are "r", "c" or "f"."""
-    if frequencies is None:
-        return {}
-    if not isinstance(frequencies, Mapping):
-        raise TypeError(f"`frequencies` must be a mapping of labels to letters; got {type(frequencies).__name__}.")
-    letters = dict(frequencies)
-    _checks.integers("frequencies", letters)
-    for letter in letters.values():
-        _checks.one_of("frequencies", letter, FREQUENCIES)
-    return letters

@@ -209,18 +209,19 @@ class PairVerification(base.GrowingStates):
             sent.append(SentRows(partial(list[Tensor], [states[name]]), (), dtype))
         scores, same, *index = exchange_rows(self._world, num_pairs, *sent)
         _checks.no_nan("first", scores)
-        return _without_repetitions(scores, same, *index) if index else (scores, same)
+        if not index:
+            return scores, same
+
+        # Sort the pairs by `index`, and keep the first with each.
+        sorted_index, order = index[0].sort(stable=True)
+        sorted_same = same[order]
+        is_first = functional.pad(sorted_index.diff() != 0, (1, 0), value=True)[: len(order)]
+        if bool((~is_first[1:] & sorted_same.diff()).any()):
+            raise ValueError(
+                "`same` must be equal for pairs with the same `index`; got True and False for one of them."
+            )
+        return scores[order[is_first]], sorted_same[is_first]
 
     def extra_repr(self) -> str:
         """Return the metric and options that differ from their defaults."""
         return base.show_arguments(self, {"metric": self.metric})
-
-
-def _without_repetitions(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:
-    """Sort pairs by `index` and keep the first pair with each; raise if pairs with one `index` differ in `same`."""
-    order = index.argsort(stable=True)
-    sorted_same = same[order]
-    is_first = functional.pad(index[order].diff() != 0, (1, 0), value=True)[: len(order)]
-    if bool((~is_first[1:] & sorted_same.diff()).any()):
-        raise ValueError("`same` must be equal for pairs with the same `index`; got True and False for one of them.")
-    return scores[order[is_first]], sorted_same[is_first]

@@ -3,14 +3,15 @@
 
 from .detection_curves import (
     DetectionCurve,
+    ImageErrors,
     MatchedDetections,
     RankedDetections,
     compute_ap,
     curves_from_flags,
+    image_errors,
     list_matches,
     ranked_detections,
 )
-from .image_errors import ImageErrors, image_errors
 from .operating_points import (
     ConfidenceCurve,
     OperatingPoints,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -30,8 +30,6 @@ from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.displays import Displayed, displayed
 
-_POINT_VALUES = ("precision", "recall", "f1", "confidence")
-"""values of a detector that is used at one confidence: fields of `OperatingPoints`"""
 _ROUNDING = 1e-12  # of a running sum of F1: values that are closer are equal
 
 
@@ -303,9 +301,8 @@ def best_confidence(matches: Matches, *, threshold: int = 0) -> Float[Tensor, " 
     """
     confidence = best_f1(matches).confidence[threshold]
     if bool(confidence.isinf().any()):
-        curve = confidence_curve(matches, threshold=threshold)
-        best = curve.best()
-        confidence[confidence.isinf()] = -torch.inf if best is None else float(curve.confidence[best])
+        best = _best_mean_confidence(matches, threshold)
+        confidence[confidence.isinf()] = -torch.inf if best is None else best
     return confidence
 
 
@@ -362,7 +359,7 @@ def _columns_of_f1(matches: Matches, threshold: int) -> dict[str, Tensor]:
 def _best_mean_confidence(matches: Matches, threshold_index: int) -> float | None:
     """Return the confidence with the highest mean F1; None without true positives."""
     curve = confidence_curve(matches, threshold=threshold_index)
-    best: Any = curve.best()
+    best = curve.best()
     return None if best is None else float(curve.confidence[best])
 
 
@@ -391,16 +388,6 @@ def _value_at_point(
     return values.nanmean().nan_to_num(0.0)
 
 
-def _values_at_points() -> dict[str, NamedValue]:
-    """Return the rows of values at one confidence by name, such as `f1_50`."""
-    rows = {}
-    for map_name, iou_threshold in AT_THRESHOLDS.items():
-        for kind in _POINT_VALUES:
-            compute = partial(_value_at_point, kind, iou_threshold)
-            rows[map_name.replace("map", kind)] = NamedValue(compute, takes_confidence=True)
-    return rows
-
-
 RESULT_METHODS.update(
     at_confidence=at_confidence,
     best_f1=best_f1,
@@ -409,4 +396,7 @@ RESULT_METHODS.update(
     precision_recall_curve=precision_recall_curve,
 )
 CLASS_COLUMNS["f1"] = _columns_of_f1
-MORE_VALUES.update(_values_at_points())
+for _map_name, _iou_threshold in AT_THRESHOLDS.items():
+    for _kind in ("precision", "recall", "f1", "confidence"):  # fields of `OperatingPoints`, such as `f1_50`
+        _compute = partial(_value_at_point, _kind, _iou_threshold)
+        MORE_VALUES[_map_name.replace("map", _kind)] = NamedValue(_compute, takes_confidence=True)

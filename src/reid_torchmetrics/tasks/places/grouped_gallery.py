@@ -12,13 +12,18 @@ The score of a group is that of its best member. Members are scored piece by pie
     scores              .1 .5 .3 .2 .9 .4
     pieces of four      .1 .5 .3 .2              a .5, b .3, c .2
                               .3 .2 .9 .4        b .3, c .9: the larger of both pieces
+
+Where groups lie on several processes, the members of each group are gathered on one process. A hash of the group says
+which process that is, so the processes need not agree on it. Members that must leave their process are sent by one
+process at a time, in pieces, and each process keeps the members of its own groups. So no process holds more than its
+own groups and a piece.
 """
 
 from __future__ import annotations
 
 import functools
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -31,16 +36,17 @@ from reid_torchmetrics.functional.retrieval.evaluation import GROUPED_GALLERIES,
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
+    NO_GROUP,
     POSITIVES_BY_OPTION,
     LabelValues,
     Relevance,
     pack_columns,
     select_samples,
+    unpack_columns,
+    width_of,
 )
-from reid_torchmetrics.functional.retrieval.scores import BLOCK, Scores
-from reid_torchmetrics.functional.world import World
-
-from .gathered_groups import gather_groups
+from reid_torchmetrics.functional.retrieval.scores import BLOCK, WALK_BYTES, Rows, Scores
+from reid_torchmetrics.functional.world import SentRows, World, exchange_rows, owners
 
 _PAIRS_AT_A_TIME = 1 << 20  # pairs of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
@@ -171,6 +177,95 @@ def _add_largest(
     workers.share(add, segments.ranges(len(out), num_rows))
 
 
+def gather_groups(
+    world: World, embeddings: Rows, labels: LabelValues, dtype: torch.dtype
+) -> tuple[Rows, dict[str, Tensor]]:
+    """Gather the gallery items of each group on one process; items without groups stay, without that label.
+
+    Args:
+        world: the processes.
+        embeddings: embeddings of this process's items.
+        labels: labels of these items: "groups", and perhaps "places", which give the order of the items.
+        dtype: dtype of the embeddings that are sent.
+
+    Raises:
+        DistributedMetricError: an error on some process.
+        ValueError: some items have groups and others have none.
+    """
+    columns = {"groups": labels["groups"], **labels}  # groups are the first column when packed
+
+    def find_leaving() -> tuple[Tensor, list[int]]:
+        """Mark the items that leave this process; count the items with groups, without groups, and leaving."""
+        has_group = columns["groups"] != NO_GROUP
+        leaves = has_group & (owners(world, columns["groups"]) != world.process)
+        return leaves, [int(has_group.sum()), int((~has_group).sum()), int(leaves.sum())]
+
+    leaves, table = world.guarded_all_gather(find_leaving)
+    num_with, num_without, num_leaving = map(sum, zip(*table, strict=True))
+    if num_with and num_without:
+        raise ValueError(
+            f"`groups` must be given for all gallery items or for none; got {num_with} with and {num_without} without."
+        )
+    if not num_with:
+        del columns["groups"]
+        return embeddings, columns
+    if not num_leaving:
+        return embeddings, columns
+
+    # The processes send one after another, each in pieces.
+    leaving = leaves.nonzero()[:, 0]
+    staying = (~leaves).nonzero()[:, 0]
+    received_embeddings = [torch.empty((0, embeddings.dimension), dtype=dtype, device=leaves.device)]
+    received_labels = [pack_columns(columns, leaving[:0])]
+    piece_length = max(1, WALK_BYTES // (embeddings.dimension * dtype.itemsize))
+    for source, (*_, num_sent) in enumerate(table):
+        for piece in segments.ranges(num_sent, piece_length):
+            sizes = [0] * world.size
+            sizes[source] = piece.stop - piece.start
+            items = leaving[piece] if source == world.process else leaving[:0]
+            sent = SentRows(
+                pieces=functools.partial(embeddings.select(items).walk, dtype),
+                shape=(embeddings.dimension,),
+                dtype=dtype,
+            )
+            member_embeddings, member_labels = _exchange_members(world, sizes, sent, columns, items)
+            received_embeddings.append(member_embeddings)
+            received_labels.append(member_labels)
+
+    def join() -> tuple[Rows, dict[str, Tensor]]:
+        packed = torch.cat([pack_columns(columns, staying), *received_labels])
+        joined = unpack_columns(packed, columns)
+        # Without places all keys are equal, and a stable sort changes nothing.
+        places = joined.get("places", torch.zeros_like(joined["groups"]))
+        order = places.argsort(stable=True)
+        rows = embeddings.select(staying).followed_by(torch.cat(received_embeddings))
+        return rows.select(order), select_samples(joined, order)
+
+    return world.guarded(join)
+
+
+def _exchange_members(
+    world: World,
+    sizes: Sequence[int],
+    embeddings: SentRows,
+    labels: LabelValues,
+    items: Int[Tensor, " items"],
+) -> tuple[Tensor, Int[Tensor, "members columns"]]:
+    """Exchange `sizes` items of each process; return embeddings and packed labels of the members of own groups.
+
+    `items` are the positions of the items that this process sends.
+    """
+    num_columns = sum(map(width_of, labels.values()))
+    sent_labels = SentRows(lambda: [pack_columns(labels, items)], (num_columns,))
+    all_embeddings, all_labels = exchange_rows(world, sizes, embeddings, sent_labels)
+
+    def select_members() -> tuple[Tensor, Tensor]:
+        is_member = owners(world, all_labels[:, 0]) == world.process
+        return all_embeddings[is_member].to(items.device), all_labels[is_member].to(items.device)
+
+    return world.guarded(select_members)
+
+
 @dataclass(frozen=True, eq=False)
 class Grouping:
     """The groups of some items, in the order of their first items."""
@@ -228,7 +323,14 @@ class GroupedGallery:
             positions = shared_labels.pop("positions")
             if len(_differing(grouping, positions)):
                 member_positions = positions
-        _check_members(argument, groups_of_items, grouping, shared_labels)
+        for name, values in shared_labels.items():
+            columns = _differing(grouping, values)
+            if len(columns):
+                item = grouping.members[columns[0]]
+                first = _first_of_member(grouping)[columns[0]]
+                group = int(groups_of_items[item])
+                got = f"group {group} with {values[first].tolist()} and {values[item].tolist()}"
+                raise ValueError(f"`{argument}` must have members of one {LABELS[name].singular} each; got {got}.")
         labels_of_groups = replace(problem.labels, gallery=select_samples(labels, grouping.first))
         return replace(problem, labels=labels_of_groups, groups=cls(grouping, member_positions))
 
@@ -292,17 +394,6 @@ def _kept(grouping: Grouping, relevance: Relevance) -> Grouping:
     sizes = grouping.sizes[relevance.kept]
     _, column = segments.runs(starts, sizes)
     return Grouping(grouping.members[column], sizes)
-
-
-def _check_members(argument: str, groups: Int[Tensor, " items"], grouping: Grouping, labels: LabelValues) -> None:
-    """Raise unless the members of each group have the same labels."""
-    for name, values in labels.items():
-        columns = _differing(grouping, values)
-        if len(columns):
-            item = grouping.members[columns[0]]
-            first = _first_of_member(grouping)[columns[0]]
-            got = f"group {int(groups[item])} with {values[first].tolist()} and {values[item].tolist()}"
-            raise ValueError(f"`{argument}` must have members of one {LABELS[name].singular} each; got {got}.")
 
 
 def _differing(grouping: Grouping, values: Tensor) -> Int[Tensor, " differing"]:

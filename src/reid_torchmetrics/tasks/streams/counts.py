@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, final
+from typing import Any, Literal, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
@@ -95,16 +95,6 @@ class GalleryStatistics(_Sum):
 
     `numbers` are float64: sums over the gallery for the similarity, and the number of blocks with scores in float64.
     """
-
-
-class StreamSample(NamedTuple):
-    """The first queries of a stream and the items that are listed for them, with their labels."""
-
-    query: Float[Tensor, "queries dim"]
-    query_labels: dict[str, Tensor]
-    items: Float[Tensor, "items dim"]
-    labels: dict[str, Tensor]
-    self_index: Int[Tensor, " queries"] | None
 
 
 def keys_of(key: int | str) -> frozenset[int | str]:

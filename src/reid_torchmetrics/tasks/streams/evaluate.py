@@ -10,13 +10,10 @@ import torch
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.evaluation import (
     DEFAULT_PROTOCOL,
-    Embeddings,
-    Labels,
     Protocol,
     RankedSamples,
     Ranking,
     RankingOptions,
-    RetrievalProblem,
     RetrievalResults,
     Setup,
     check_own_places,
@@ -24,10 +21,9 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     summarize,
 )
 from reid_torchmetrics.functional.retrieval.relevance import names_of_labels, one_number_each
-from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import results_made
 
-from .counts import Counts, StreamSample, in_one_spelling
+from .counts import Counts, in_one_spelling
 from .rank_counter import RankCounter
 
 
@@ -79,18 +75,10 @@ def evaluate_stream(
 
     samples = RankedSamples(protocol, named_protocol)
     if counter.sample is not None:
-        sampled = _problem_of(counter.sample, counter)
         options = RankingOptions.of(protocol, similarity=counter.similarity, ties=counter.ties)
-        samples = replace(samples, sampled=sampled, options=options)
+        samples = replace(samples, sampled=counter.sample, options=options)
     results_made(ranking, samples)
     return results
-
-
-def _problem_of(sample: StreamSample, counter: RankCounter) -> RetrievalProblem:
-    """Return the problem of some queries of a counter, and of the items that are listed for them."""
-    source = Embeddings(Rows([sample.query]), Rows([sample.items]), counter.similarity, rerank=None, max_bytes=None)
-    labels = Labels(sample.query_labels, sample.labels, self_index=sample.self_index, names=counter.label_names)
-    return RetrievalProblem(source, labels)
 
 
 def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:

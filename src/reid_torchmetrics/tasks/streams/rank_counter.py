@@ -20,6 +20,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.retrieval.evaluation import Embeddings, Labels, RetrievalProblem
 from reid_torchmetrics.functional.retrieval.ranking import (
     TIE_POLICIES,
     GalleryPart,
@@ -60,16 +61,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 from reid_torchmetrics.tasks.hashing import read_block
 
-from .counts import (
-    Counts,
-    GalleryStatistics,
-    Nothing,
-    StreamSample,
-    digest_of,
-    in_one_spelling,
-    keys_of,
-    read_positives,
-)
+from .counts import Counts, GalleryStatistics, Nothing, digest_of, in_one_spelling, keys_of, read_positives
 
 Identities: TypeAlias = _checks.IntegersOrNames | _checks.SeveralLabels
 
@@ -186,10 +178,7 @@ class RankCounter:
         query: Shaped[Tensor, "queries dim"] | _checks.Array,
         positives: Shaped[Tensor, "positives dim"] | _checks.Array,
         query_identities: Shaped[Tensor, "queries ..."] | Identities | None = None,
-        positive_identities: Shaped[Tensor, "positives ..."]
-        | _checks.IntegersOrNames
-        | _checks.SeveralLabels
-        | None = None,
+        positive_identities: Shaped[Tensor, "positives ..."] | Identities | None = None,
         query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
         positive_cameras: Real[Tensor, " positives"] | _checks.IntegersOrNames | None = None,
         *,
@@ -407,7 +396,6 @@ class RankCounter:
     ) -> _Block:
         """Check gallery items, and find their relevance to the queries."""
         embeddings, labels, names, marks = self._checked(argument, value, prefix, values)
-        self._check_kinds(prefix, labels, names)
         _checks.same_device("query", self._query, argument, embeddings)
         _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
         unmatched = labels.keys() ^ self.query_labels.keys()
@@ -419,6 +407,7 @@ class RankCounter:
             raise ValueError(
                 f"`{prefix}{name}` must be given if `query_{name}` is; got `{present}` without `{missing}`."
             )
+        self._check_kinds(prefix, labels, names)
         label_arguments = as_arguments(self.query_labels, "query_", self.rules)
         label_arguments |= as_arguments(labels, "gallery_", self.rules)
         rules = self.label_names.rules_by_number(self.rules)
@@ -429,8 +418,8 @@ class RankCounter:
         """Return what blocks are counted with, which is small to send."""
         return vars(self) | {"sample": None}
 
-    def _sample(self, block: _Block) -> StreamSample:
-        """Return the first queries and some items that are listed for them; the first items if there are none."""
+    def _sample(self, block: _Block) -> RetrievalProblem:
+        """Return the problem of the first queries and some items listed for them; the first items if there are none."""
         relevance, rows = block.relevance, slice(0, _MOST_QUERIES)
         tile = relevance.tile(rows)
         listed = tile.columns[tile.listed].unique()
@@ -441,34 +430,31 @@ class RankCounter:
             is_own = self.self_index[rows, None] == items
             num_before = (is_own.int().cumsum(1) == 0).sum(1)
             places = num_before.masked_fill(~is_own.any(1), -1)
+        query, gallery = Rows([self._query[rows]]), Rows([block.embeddings[items]])
         query_labels, labels = select_samples(self.query_labels, rows), select_samples(block.labels, items)
-        return StreamSample(self._query[rows], query_labels, block.embeddings[items], labels, places)
+        return RetrievalProblem(
+            Embeddings(query, gallery, self.similarity, rerank=None, max_bytes=None),
+            Labels(query_labels, labels, self_index=places, names=self.label_names),
+        )
 
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: Vocabulary) -> None:
         """Raise if a label has names in a block and integers among the queries, or the reverse."""
+        columns = []
         for name, values in labels.items():
-            argument = f"{prefix}{name}"
-            query_argument = f"query_{name}"
+            argument, query_argument = f"{prefix}{name}", f"query_{name}"
             query_values = self.query_labels[name]
             if not LABELS[name].is_extra:
-                self._check_kind(name, (argument, values), (query_argument, query_values), names)
+                columns.append((name, argument, values, query_argument, query_values))
                 continue
-            for column, extra_name in enumerate(names_in_rules(self.rules)):
-                extra = argument_of(argument, extra_name), values[:, column]
-                query_extra = argument_of(query_argument, extra_name), query_values[:, column]
-                self._check_kind(extra_name, extra, query_extra, names)
-
-    def _check_kind(
-        self, name: str, block_label: tuple[str, Tensor], query_label: tuple[str, Tensor], names: Vocabulary
-    ) -> None:
-        """Raise if a label has names in a block and integers among the queries, given the arguments and the values."""
-        argument, values = block_label
-        query_argument, query_values = query_label
-        kind = "names" if name in names else "integers"
-        query_kind = "names" if name in self._all_names else "integers"
-        if kind != query_kind and not (fits_names(values) or fits_names(query_values)):
-            rule = f"`{argument}` must be names if `{query_argument}` are, else integers"
-            raise TypeError(f"{rule}; got {kind} and {query_kind}.")
+            for place, extra in enumerate(names_in_rules(self.rules)):
+                arguments = argument_of(argument, extra), argument_of(query_argument, extra)
+                columns.append((extra, arguments[0], values[:, place], arguments[1], query_values[:, place]))
+        for name, argument, values, query_argument, query_values in columns:
+            kind = "names" if name in names else "integers"
+            query_kind = "names" if name in self._all_names else "integers"
+            if kind != query_kind and not (fits_names(values) or fits_names(query_values)):
+                rule = f"`{argument}` must be names if `{query_argument}` are, else integers"
+                raise TypeError(f"{rule}; got {kind} and {query_kind}.")
 
     def _checked(
         self, argument: str, value: object, prefix: str, label_values: Mapping[str, Any]

@@ -1,24 +1,109 @@
-"""Exact search in blocks of a gallery, by scores that do not depend on the blocks."""
+"""Exact search in blocks of a gallery, by scores that do not depend on the blocks.
+
+Scores of single pairs are in float64, also by similarities that products of matrices round: those that are distances.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels, stable_top_k
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.tasks.walks import share_tiles
 
-from .pair_scores import PairScores
-
+_COORDINATES = 1 << 17  # of the queries of pairs that are scored at a time, so that they stay in the cache
 _BYTES_PER_SCORE = 40  # beside the score: a mark, two positions, and a score in float64
+
+
+class PairSimilarity(NamedTuple):
+    """A similarity that scores single pairs in another way than blocks."""
+
+    score: Callable[[Tensor, Tensor], Tensor]
+    """returns the score of each pair in float64, from the pair alone, given the rows of both sides"""
+    floor: Callable[[Any, Tensor, slice, Tensor], Tensor]
+    """returns, for each query, a bound below the scores in a block of all items with a score of pairs above `least`
+
+    It is given the similarity, which has prepared the gallery; queries, which are not prepared; the columns of the
+    items; and `least`.
+    """
+
+
+def _minus_distance(query: Tensor, gallery: Tensor) -> Tensor:
+    return (query - gallery).square_().sum(1).sqrt_().neg_()
+
+
+def _euclidean_floor(similarity: Any, query: Tensor, columns: slice, least: Tensor) -> Tensor:
+    """Return (|q|^2 - distance^2) / 2 minus the rounding of the move, of the product and of both squares."""
+    squared_norm: Tensor = similarity.query(query).double().square().sum(1)
+    largest: Tensor = similarity.half_squared_norm[columns].max().double().mul(2).sqrt()
+    # Four times a bound on the relative rounding of a product of rows, and of a few operations besides. It holds for
+    # any order of the sums: with unit roundoff u, a product of D summands is wrong by at most D u / (1 - D u) times the
+    # product of both norms (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1).
+    relative_rounding = 2 * (query.shape[1] + 16) * torch.finfo(query.dtype).eps
+    rounding = relative_rounding * (squared_norm.sqrt() + largest).square()
+    return (squared_norm - least.square()) / 2 - rounding
+
+
+def _minus_hamming_distance(query: Tensor, gallery: Tensor) -> Tensor:
+    return (query != gallery).sum(1).double().neg_()
+
+
+def _hamming_floor(_: Any, query: Tensor, columns: slice, least: Tensor) -> Tensor:  # noqa: ARG001 - as all floors
+    """Return the product with which the distance is `least`."""
+    return 2 * least + query.shape[1]
+
+
+PAIR_SIMILARITIES = {
+    "euclidean": PairSimilarity(_minus_distance, _euclidean_floor),
+    "hamming": PairSimilarity(_minus_hamming_distance, _hamming_floor),
+}
+"""the similarities that have other scores of pairs than of blocks, by the names in `SIMILARITIES`"""
+
+
+@dataclass(frozen=True)
+class PairScores:
+    """Scores of pairs, beside the scores of blocks."""
+
+    scores: scoring.EmbeddingScores
+    query: scoring.Rows
+    gallery: scoring.Rows
+    similarity: str | scoring.CustomSimilarity
+
+    @property
+    def _of_pairs(self) -> PairSimilarity | None:
+        return PAIR_SIMILARITIES.get(str(self.similarity))
+
+    def at(
+        self, queries: Int[Tensor, " pairs"], items: Int[Tensor, " pairs"], values: Float[Tensor, " pairs"]
+    ) -> Float[Tensor, " pairs"]:
+        """Return the scores of pairs in float64, given their values in a block; distances are computed anew."""
+        of_pairs = self._of_pairs
+        if of_pairs is None:
+            return values.double()
+        out = torch.empty(len(queries), dtype=torch.float64, device=self.scores.device)
+        for part in segments.ranges(len(queries), max(1, _COORDINATES // self.gallery.dimension)):
+            whole = slice(0, part.stop - part.start)
+            query = self.query.select(queries[part]).read(whole, torch.float64)
+            gallery = self.gallery.select(items[part]).read(whole, torch.float64)
+            out[part] = of_pairs.score(query, gallery)
+        return out
+
+    def floor(self, rows: slice, columns: slice, least: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+        """Return values that a block exceeds, for the queries `rows`, at items with a score of pairs above `least`."""
+        of_pairs = self._of_pairs
+        if of_pairs is None:
+            return least
+        return of_pairs.floor(self.scores.similarity, self.query.read(rows, self.scores.dtype), columns, least)
 
 
 @dataclass(frozen=True)

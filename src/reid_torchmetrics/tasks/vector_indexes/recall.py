@@ -214,12 +214,20 @@ def index_recall(
         query_blocks.append(codes)
     query = torch.cat(query_blocks) if len(query_blocks) > 1 else query_blocks[0]
     items = _read_lists(as_lists(retrieved), query_names, gallery_names, len(query)).to(query.device)
-    candidates = _read_candidates(self_index, allowed, query)
-    if candidates.self_index is not None:
-        (items,) = without((items == candidates.self_index[:, None]) & (items >= 0), items)
+    (self_index,) = _arrays.as_tensors(self_index, device=query.device)
+    if self_index is not None:
+        self_index = _checks.integer_labels("self_index", self_index, len(query)).long()
+        (items,) = without((items == self_index[:, None]) & (items >= 0), items)
+    (allowed,) = _arrays.as_tensors(allowed)  # stays where it is
+    if allowed is not None:
+        _checks.boolean_tensor("allowed", allowed)
+        if allowed.ndim != 1 and (allowed.ndim != 2 or len(allowed) != len(query)):
+            raise ValueError(f"`allowed` must have shape [N] or [{len(query)}, N]; got {list(allowed.shape)}.")
+        allowed = allowed.view(-1, allowed.shape[-1])
     items = items[:, :k]
     items = items.masked_fill(mark_repeated(items), -1)
     max_bytes = scoring.bytes_within(max_bytes, query.device)
+    candidates = Candidates(self_index, allowed)
     lists = SearchedLists(items, query, gallery, k, similarity, candidates, packed, tolerance, max_bytes, marks)
     recall, scores = search_lists(lists, None if gallery_names is None else len(gallery_names))
     results_made((recall, scores), lists)
@@ -252,21 +260,6 @@ def search_lists(
         num_short=int(((lists.items >= 0).sum(1) < search.num_nearest).sum()),
     )
     return recall, search.scores_of_items
-
-
-def _read_candidates(self_index: Any, allowed: Any, query: Float[Tensor, "queries dim"]) -> Candidates:
-    """Return the candidates of queries; the mask stays where it is."""
-    (self_index,) = _arrays.as_tensors(self_index, device=query.device)
-    if self_index is not None:
-        self_index = _checks.integer_labels("self_index", self_index, len(query)).long()
-    (allowed,) = _arrays.as_tensors(allowed)
-    if allowed is not None:
-        _checks.boolean_tensor("allowed", allowed)
-        if allowed.ndim != 1 and (allowed.ndim != 2 or len(allowed) != len(query)):
-            got = list(allowed.shape)
-            raise ValueError(f"`allowed` must have shape [N] or [{len(query)}, N]; got {got}.")
-        allowed = allowed.view(-1, allowed.shape[-1])
-    return Candidates(self_index, allowed)
 
 
 def _read_lists(

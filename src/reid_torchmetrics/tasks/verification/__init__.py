@@ -9,7 +9,7 @@ from .given_pairs import (
     accuracy_over_folds,
     count_given_pairs,
     find_accuracies,
+    global_average_precision,
     verify_pairs,
 )
-from .recognition import global_average_precision
 from .scored_pairs import ScoreHistogram, score_histogram

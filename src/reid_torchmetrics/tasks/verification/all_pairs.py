@@ -216,27 +216,24 @@ class Verification(Displayed):
             rate, threshold = torch.full((2,), torch.nan, dtype=torch.float64, device=self.thresholds.device)
             return EqualErrorRate(rate, threshold)
         if rule == "closest":
-            return self._closest_error_rate()
+            if self.all_scores is None:
+                raise ValueError(
+                    "`rule` must be 'interpolated' or 'voxceleb' for counts by `verify`, which keeps no scores of"
+                    " impostors; got 'closest': pass the pairs to `verify_pairs`."
+                )
+            thresholds, num_genuine_at, num_impostors_at = self.all_scores
+            scaled_far = num_impostors_at * self.num_genuine
+            scaled_frr = (self.num_genuine - num_genuine_at) * self.num_impostors
+            closest = (scaled_far - scaled_frr).abs().argmin()
+            twice_rate = (scaled_far + scaled_frr)[closest].double()
+            rate = twice_rate / (2 * self.num_genuine * self.num_impostors)
+            return EqualErrorRate(rate, thresholds[closest].double())
         if rule == "voxceleb":
             far, tar, thresholds = self.roc_points()
             frr = 1 - tar
             closest = (frr - far).abs().sort(stable=True).indices[0]
             return EqualErrorRate(torch.maximum(far, frr)[closest], thresholds[closest])
         return self._interpolated_equal_error_rate()
-
-    def _closest_error_rate(self) -> EqualErrorRate:
-        """Return the mean of FAR and FRR at the score where they are closest, in integers up to the last quotient."""
-        if self.all_scores is None:
-            raise ValueError(
-                "`rule` must be 'interpolated' or 'voxceleb' for counts by `verify`, which keeps no scores of"
-                " impostors; got 'closest': pass the pairs to `verify_pairs`."
-            )
-        thresholds, num_genuine_at, num_impostors_at = self.all_scores
-        far = num_impostors_at * self.num_genuine
-        frr = (self.num_genuine - num_genuine_at) * self.num_impostors
-        closest = (far - frr).abs().argmin()
-        rate = (far + frr)[closest].double() / (2 * self.num_genuine * self.num_impostors)
-        return EqualErrorRate(rate, thresholds[closest].double())
 
     def _interpolated_equal_error_rate(self) -> EqualErrorRate:
         """Return the rate at the crossing of FAR = FRR with the straight line between two corners."""

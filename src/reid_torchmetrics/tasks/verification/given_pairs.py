@@ -1,4 +1,4 @@
-"""Verification of given pairs.
+"""Verification of given pairs, and recognition: one prediction for each query, evaluated over all queries together.
 
 Benchmarks of faces, speakers and kinship consist of a list of pairs. The protocol of LFW splits the list into folds,
 and evaluates each fold at the threshold on the distance that is best for the other folds, chosen from a grid.
@@ -12,14 +12,17 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.world import results_made
 
 from .all_pairs import CountsAtScores, Verification, count_pairs
 
+PREDICTION_TIES = {name: policy for name, policy in TIE_POLICIES.items() if not policy.groups}
+"""policies of `TIE_POLICIES` that order predictions; a correct prediction is a positive, and queries are positions"""
 LARGEST_DISTANCE = 4.0
 """largest squared distance of two unit vectors, where the grid of thresholds ends"""
 
@@ -141,20 +144,20 @@ def find_accuracies(
     # The same numbers as NumPy's `arange`.
     num_thresholds = math.ceil(LARGEST_DISTANCE / step)
     grid = torch.arange(num_thresholds, dtype=torch.float64, device=distances.device) * step
-    distances_of_folds = distances.double().tensor_split(folds)
-    same_of_folds = same.tensor_split(folds)
     # Numbers of correctly classified pairs in each fold, and in all other folds, [folds, thresholds].
-    num_correct = torch.stack(
-        [
-            _num_correct(fold_distances, fold_same, grid)
-            for fold_distances, fold_same in zip(distances_of_folds, same_of_folds, strict=True)
-        ]
-    )
+    sizes, num_correct_of_folds = [], []
+    for fold in torch.arange(len(distances), device=distances.device).tensor_split(folds):
+        fold_distances, is_genuine = distances[fold].double(), same[fold]
+        num_genuine_below = torch.searchsorted(fold_distances[is_genuine].sort().values, grid)
+        num_impostors_below = torch.searchsorted(fold_distances[~is_genuine].sort().values, grid)
+        num_correct_of_folds.append(num_genuine_below + (~is_genuine).sum() - num_impostors_below)
+        sizes.append(len(fold))
+    num_correct = torch.stack(num_correct_of_folds)
     num_correct_in_others = num_correct.sum(0) - num_correct
     is_best = num_correct_in_others == num_correct_in_others.amax(1, keepdim=True)
     first_best = is_best.byte().cummax(1).values.logical_not().sum(1)
-    sizes = torch.tensor([len(fold_distances) for fold_distances in distances_of_folds], device=distances.device)
-    accuracy = num_correct.gather(1, first_best[:, None])[:, 0] / sizes.double()
+    num_pairs = torch.tensor(sizes, dtype=torch.float64, device=distances.device)
+    accuracy = num_correct.gather(1, first_best[:, None])[:, 0] / num_pairs
     return FoldAccuracies(accuracy, grid[first_best])
 
 
@@ -168,8 +171,56 @@ def _checked(argument: str, values: object, same: object) -> tuple[Tensor, Tenso
     return values, _checks.mask("same", same, len(values), values.device)
 
 
-def _num_correct(distances: Tensor, same: Tensor, thresholds: Tensor) -> Int[Tensor, " thresholds"]:
-    """Count the genuine pairs below each threshold, and the impostors at or above it."""
-    num_genuine_below = torch.searchsorted(distances[same].sort().values, thresholds)
-    num_impostors_below = torch.searchsorted(distances[~same].sort().values, thresholds)
-    return num_genuine_below + (~same).sum() - num_impostors_below
+def global_average_precision(
+    confidence: Float[Tensor, " queries"] | _checks.Numbers,
+    correct: Bool[Tensor, " queries"] | _checks.Integers,
+    has_target: Bool[Tensor, " queries"] | _checks.Integers | None = None,
+    *,
+    ignore_without_target: bool = False,
+    ties: _names.TieName = "pessimistic",
+) -> Float[Tensor, ""]:
+    """Return GAP = (1/M) sum_i P(i) rel(i) over the predictions of all queries by descending confidence; micro-AP.
+
+    P(i) is the share of correct predictions among the first i, rel(i) is 1 if the i-th prediction is correct and 0
+    otherwise, and M is the number of queries with a target. Every prediction for a query without target is wrong, so a
+    confident one costs precision. The evaluation of Google Landmarks sorts stably. float64; NaN if no query has a
+    target.
+
+    Source: Perronnin, Liu and Renders, "A Family of Contextual Measures of Similarity between Distributions with
+    Application to Image Retrieval", CVPR 2009; Weyand et al., "Google Landmarks Dataset v2", CVPR 2020.
+
+    Args:
+        confidence: confidence of the single prediction for each query; minus infinity for a query without prediction.
+        correct: whether the prediction is correct.
+        has_target: whether the query has a target; None if all queries have one.
+        ignore_without_target: leave out the queries without target instead of counting their predictions as wrong.
+        ties: the order of equal confidences, a key of `PREDICTION_TIES`.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, a NaN, a correct prediction without target.
+    """
+    _checks.one_of("ties", ties, PREDICTION_TIES)
+    confidence = _checks.floating_vector("confidence", confidence)
+    _checks.no_nan("confidence", confidence)
+    if has_target is None:
+        has_target = torch.ones_like(confidence, dtype=torch.bool)
+    correct = _checks.mask("correct", correct, len(confidence), confidence.device)
+    has_target = _checks.mask("has_target", has_target, len(confidence), confidence.device)
+    num_impossible = int((correct & ~has_target).sum())
+    if num_impossible > 0:
+        raise ValueError(f"`correct` must be False for a query without target; got {num_impossible} that are True.")
+    if ignore_without_target:
+        confidence = confidence[has_target]
+        correct = correct[has_target]
+    policy = PREDICTION_TIES[ties]
+    position = torch.arange(1, len(correct) + 1, device=correct.device)
+    if policy.by_place is None:
+        priority = (correct != policy.positives_first).long()
+    else:
+        priority = policy.by_place(position)
+    order = priority.argsort(stable=True)
+    order = order[confidence[order].argsort(descending=True, stable=True)]
+    is_hit = correct[order].double()
+    precision = is_hit.cumsum(0) / position
+    return (precision * is_hit).sum() / has_target.sum()

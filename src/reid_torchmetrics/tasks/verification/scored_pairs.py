@@ -57,6 +57,7 @@ class ScoredPairs:
         self.device = scores.device
         self._scores = scores
         self._relevance = relevance
+        self._calls_user_function = relevance.junk_pairs is not None  # on the calling thread alone
         shape = scores.product_shape
         most_pairs = max(_MOST_PAIRS, shape.rows * shape.columns)
         self._size = cut_in_panels(
@@ -86,38 +87,27 @@ class ScoredPairs:
         Raises:
             ValueError: a score is NaN.
         """
-        no_scores = torch.empty(0, dtype=self.dtype, device=self.device)
-        if self._are_genuine_few():
-            parts = [no_scores, *self._look_up_genuine()]
-        else:
-            parts = self._reduce(lambda scores, genuine, _: [scores[genuine]], operator.add, [no_scores])
-        scores = torch.cat(parts).sort().values
-        _checks.no_nan(self._scores.argument, scores[-1:])  # NaN sorts to the end
-        return scores
-
-    def _are_genuine_few(self) -> bool:
-        """Return whether genuine pairs are so few that looking up their scores takes less time than all scores."""
         scores, relevance = self._scores, self._relevance
-        if scores.at is None or self.device.type != "cpu" or relevance.shared is not None:
-            return False
+        at = scores.at
+        no_scores = torch.empty(0, dtype=self.dtype, device=self.device)
         num_listed = scores.num_queries * relevance.longest_run
-        return num_listed <= _FEW_LISTED * scores.num_queries * scores.num_gallery
+        are_few = num_listed <= _FEW_LISTED * scores.num_queries * scores.num_gallery
+        if are_few and at is not None and self.device.type == "cpu" and relevance.shared is None:
+            # Looking up the scores of the genuine pairs alone takes less time than all scores.
+            def look_up(rows: slice) -> Float[Tensor, " genuine"]:
+                tile = relevance.tile(rows)
+                columns = tile.columns.where(tile.listed, tile.columns[:, :1])
+                listed_scores = at(rows, columns)
+                scores.to_comparable(listed_scores, rows)
+                return listed_scores[tile.positive]
 
-    def _look_up_genuine(self) -> list[Float[Tensor, " genuine"]]:
-        """Look up the scores of the genuine pairs alone, in parts for ranges of queries."""
-        at = self._scores.at
-        assert at is not None  # noqa: S101 - for the type checker
-
-        def look_up(rows: slice) -> Float[Tensor, " genuine"]:
-            tile = self._relevance.tile(rows)
-            columns = tile.columns.where(tile.listed, tile.columns[:, :1])
-            scores = at(rows, columns)
-            self._scores.to_comparable(scores, rows)
-            return scores[tile.positive]
-
-        calls_user_function = self._relevance.junk_pairs is not None  # on this thread alone
-        most = 1 if calls_user_function else self._scores.num_tiles
-        return workers.share(look_up, self._row_ranges(), most=most)
+            most = 1 if self._calls_user_function else scores.num_tiles
+            parts = [no_scores, *workers.share(look_up, self._row_ranges(), most=most)]
+        else:
+            parts = self._reduce(lambda values, genuine, _: [values[genuine]], operator.add, [no_scores])
+        ordered = torch.cat(parts).sort().values
+        _checks.no_nan(scores.argument, ordered[-1:])  # NaN sorts to the end
+        return ordered
 
     def score_range(self, genuine: Float[Tensor, " genuine"]) -> tuple[float, float]:
         """Return the lowest and the highest score, given the `genuine_scores`; infinity and -infinity without pairs.
@@ -149,7 +139,7 @@ class ScoredPairs:
             ValueError: the score of an impostor is NaN.
         """
 
-        def count_in_block(scores: Tensor, impostor: Tensor) -> Int[Tensor, "2 thresholds"]:
+        def count_in_block(scores: Tensor, _: Tensor, impostor: Tensor) -> Int[Tensor, "2 thresholds"]:
             num_removed = (~impostor).sum()[None]
             values = scores.masked_fill_(~impostor, -torch.inf).view(1, -1)
             ordered = sort_rows(values, argument=self._scores.argument)
@@ -158,11 +148,7 @@ class ScoredPairs:
             return torch.cat([num_at, num_above])
 
         no_counts = torch.zeros((2, *thresholds.shape), dtype=torch.int64, device=self.device)
-        return self._reduce(
-            lambda scores, _, impostor: count_in_block(scores, impostor),
-            torch.add,
-            no_counts,
-        )
+        return self._reduce(count_in_block, torch.add, no_counts)
 
     def _reduce(
         self, work: Callable[[Tensor, Tensor, Tensor], Result], add: Callable[[Result, Result], Result], initial: Result
@@ -184,8 +170,8 @@ class ScoredPairs:
                 result = add(result, work(scores, genuine, impostor))
             return result
 
-        calls_user_function = self._relevance.junk_pairs is not None
-        shared = share_tiles(self._scores, self._size, reduce_rows, "Pairs", keeps_thread=calls_user_function)
+        keeps_thread = self._calls_user_function
+        shared = share_tiles(self._scores, self._size, reduce_rows, "Pairs", keeps_thread=keeps_thread)
         return reduce(add, (result for _, result in shared), initial)
 
 
