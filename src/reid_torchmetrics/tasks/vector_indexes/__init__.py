@@ -1,4 +1,5 @@
 """Vector indexes: how many of the exact nearest items their lists hold."""
 # mypy: implicit-reexport
 
-from .recall import IndexRecall, SearchedLists, index_recall, search_lists
+from .exact_search import SearchedLists
+from .recall import IndexRecall, index_recall, search_lists

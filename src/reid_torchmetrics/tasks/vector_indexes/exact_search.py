@@ -5,22 +5,25 @@ Scores of single pairs are in float64, also by similarities that products of mat
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval import scores as scoring
+from reid_torchmetrics.functional.retrieval.evaluation import Files
 from reid_torchmetrics.functional.retrieval.ranking import Walk, cut_in_panels, stable_top_k
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.tasks.walks import share_tiles
 
+Gallery: TypeAlias = Shaped[Tensor, "gallery dim"] | _checks.Array | Files | Iterable[Any]
+"""One array, files of `data.read_samples`, or blocks of items in the order of their positions"""
 _COORDINATES = 1 << 17  # of the queries of pairs that are scored at a time, so that they stay in the cache
 _BYTES_PER_SCORE = 40  # beside the score: a mark, two positions, and a score in float64
 
@@ -107,21 +110,32 @@ class PairScores:
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """The gallery items that each query is compared with."""
+class SearchedLists:
+    """The lists of a vector index, and the embeddings that they are compared with."""
 
-    self_index: Int[Tensor, " queries"] | None = None
+    items: Int[Tensor, "queries longest"]
+    """the first k entries of each list, -1 for nothing and for repetitions"""
+    query: Float[Tensor, "queries dim"]
+    gallery: Gallery
+    k: int
+    similarity: str | scoring.CustomSimilarity
+    self_index: Int[Tensor, " queries"] | None
     """position of each query in the gallery, which is left out; -1 for none"""
-    allowed: Bool[Tensor, "queries gallery"] | Bool[Tensor, "1 gallery"] | None = None
-    """mask of the items, which may be mapped from a file"""
+    allowed: Bool[Tensor, "queries gallery"] | Bool[Tensor, "1 gallery"] | None
+    """mask of the items that each query is compared with, which may be mapped from a file"""
+    packed: bool
+    tolerance: float
+    max_bytes: int
+    marks: int
+    """says which codes the queries have, see `read_block`"""
 
-    def for_queries(self, queries: Int[Tensor, " chosen"]) -> Candidates:
-        """Return the candidates of some queries."""
+    def for_queries(self, queries: Int[Tensor, " some"], items: Int[Tensor, "some longest"]) -> SearchedLists:
+        """Return other lists of some queries."""
         self_index = None if self.self_index is None else self.self_index[queries]
         allowed = self.allowed
         if allowed is not None and len(allowed) > 1:
             allowed = allowed[queries.to(allowed.device)]
-        return Candidates(self_index, allowed)
+        return replace(self, items=items, query=self.query[queries], self_index=self_index, allowed=allowed)
 
     def left_out(self, rows: slice, positions: slice, device: torch.device) -> Bool[Tensor, "queries columns"] | None:
         """Return a mask of the items at some positions that the queries `rows` leave out; None for none."""
@@ -135,7 +149,7 @@ class Candidates:
             is_out = is_self if is_out is None else is_out | is_self
         return is_out
 
-    def check(self, num_gallery: int) -> None:
+    def check_candidates(self, num_gallery: int) -> None:
         """Raise unless the mask and the positions fit a gallery."""
         if self.allowed is not None and self.allowed.shape[1] != num_gallery:
             raise ValueError(f"`allowed` must hold {num_gallery} gallery items; got {self.allowed.shape[1]}.")
@@ -151,26 +165,16 @@ class ExactSearch:
     whose scores by products of matrices, which round, do not prove that they are not among the k nearest.
     """
 
-    def __init__(
-        self,
-        query: Float[Tensor, "queries dim"],
-        items: Int[Tensor, "queries longest"],
-        k: int,
-        similarity: str | scoring.CustomSimilarity,
-        candidates: Candidates,
-        max_bytes: int,
-    ) -> None:
+    def __init__(self, lists: SearchedLists) -> None:
+        query = lists.query
         self.num_gallery = 0
         self.num_candidates = torch.zeros(len(query), dtype=torch.int64, device=query.device)
         """number of candidates of each query in the blocks so far"""
-        self.scores_of_items = torch.full(items.shape, torch.nan, dtype=torch.float64, device=query.device)
+        self.scores_of_items = torch.full(lists.items.shape, torch.nan, dtype=torch.float64, device=query.device)
         """the scores of the candidates in the lists, in the blocks so far; NaN for others"""
-        self._candidates = candidates
-        self._best = self.scores_of_items.new_full((len(query), k), -torch.inf)
-        self._query = scoring.Rows([query if callable(similarity) else query.double()])
-        self._items = items
-        self._similarity = similarity
-        self._max_bytes = max_bytes
+        self._lists = lists
+        self._best = self.scores_of_items.new_full((len(query), lists.k), -torch.inf)
+        self._query = scoring.Rows([query if callable(lists.similarity) else query.double()])
 
     def add(self, block: Float[Tensor, "items dim"]) -> None:
         """Search the next block of the gallery."""
@@ -178,18 +182,18 @@ class ExactSearch:
         workers.run(
             lambda: scoring.checked_rows(self._query, block_rows),
             self._query.device,
-            inside=callable(self._similarity),
+            inside=callable(self._lists.similarity),
         )
         if not len(block):
             return
-        allowed = self._candidates.allowed
+        allowed = self._lists.allowed
         if allowed is not None and allowed.shape[1] < self.num_gallery + len(block):
-            self._candidates.check(self.num_gallery + len(block))
+            self._lists.check_candidates(self.num_gallery + len(block))
         scores = scoring.score_rows(
-            ALONE, self._query, block_rows, similarity=self._similarity, max_bytes=self._max_bytes
+            ALONE, self._query, block_rows, similarity=self._lists.similarity, max_bytes=self._lists.max_bytes
         )
         size = cut_in_panels(scores, _BYTES_PER_SCORE, most_rows=scores.product_shape.rows)
-        pairs = PairScores(scores, self._query, block_rows, self._similarity)
+        pairs = PairScores(scores, self._query, block_rows, self._lists.similarity)
         search_tile = partial(self._search_tile, pairs)
         for rows, best in share_tiles(scores, size, search_tile, "Index recall"):
             self._best[rows] = best
@@ -216,20 +220,20 @@ class ExactSearch:
         def score(query: Int[Tensor, " pairs"], column: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
             return pairs.at(query + rows.start, column + first, values[query, column])
 
-        if callable(self._similarity):  # other scores are finite
+        if callable(self._lists.similarity):  # other scores are finite
             _checks.no_nan(pairs.scores.argument, values)
 
         # Items that are no candidates have the score minus infinity.
         num_columns = values.shape[1]
         self.num_candidates[rows] += num_columns
         positions = slice(self.num_gallery + first, self.num_gallery + first + num_columns)
-        left_out = self._candidates.left_out(rows, positions, values.device)
+        left_out = self._lists.left_out(rows, positions, values.device)
         if left_out is not None:
             values.masked_fill_(left_out, -torch.inf)
             self.num_candidates[rows] -= left_out.sum(1)
 
         # Score the items in the lists.
-        column = self._items[rows] - positions.start
+        column = self._lists.items[rows] - positions.start
         is_here = (column >= 0) & (column < num_columns)
         if left_out is not None:
             is_here &= ~left_out.gather(1, column.clamp(0, num_columns - 1))
@@ -258,8 +262,8 @@ class ExactSearch:
         if num_names not in (None, self.num_gallery):
             got = f"{num_names} names for {self.num_gallery} items"
             raise ValueError(f"`gallery_names` must hold one name for each gallery item; got {got}.")
-        _checks.in_range("retrieved", self._items.flatten(), -1, self.num_gallery)
-        self._candidates.check(self.num_gallery)
+        _checks.in_range("retrieved", self._lists.items.flatten(), -1, self.num_gallery)
+        self._lists.check_candidates(self.num_gallery)
 
     @property
     def num_nearest(self) -> Int[Tensor, " queries"]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Shaped
@@ -33,10 +33,8 @@ from reid_torchmetrics.tasks.lists import (
     without,
 )
 
-from .exact_search import Candidates, ExactSearch
+from .exact_search import ExactSearch, Gallery, SearchedLists
 
-Gallery: TypeAlias = Shaped[Tensor, "gallery dim"] | _checks.Array | Files | Iterable[Any]
-"""One array, files of `data.read_samples`, or blocks of items in the order of their positions"""
 _ROUNDING = 1e-12  # of scores in float64
 _ROUNDING_OF_FUNCTIONS = 1e-6  # of scores by a user's function, in float32
 
@@ -104,28 +102,6 @@ class IndexRecall(Displayed, SavedResults):
 
     def _display(self) -> Display:
         return Display(format(self))
-
-
-@dataclass(frozen=True)
-class SearchedLists:
-    """The lists of a vector index, and the embeddings that they are compared with."""
-
-    items: Int[Tensor, "queries longest"]
-    """the first k entries of each list, -1 for nothing and for repetitions"""
-    query: Float[Tensor, "queries dim"]
-    gallery: Gallery
-    k: int
-    similarity: str | scoring.CustomSimilarity
-    candidates: Candidates
-    packed: bool
-    tolerance: float
-    max_bytes: int
-    marks: int
-    """says which codes the queries have, see `read_block`"""
-
-    def for_queries(self, queries: Int[Tensor, " some"], items: Int[Tensor, "some longest"]) -> SearchedLists:
-        """Return other lists of some queries."""
-        return replace(self, items=items, query=self.query[queries], candidates=self.candidates.for_queries(queries))
 
 
 @torch.no_grad()
@@ -227,8 +203,9 @@ def index_recall(
     items = items[:, :k]
     items = items.masked_fill(mark_repeated(items), -1)
     max_bytes = scoring.bytes_within(max_bytes, query.device)
-    candidates = Candidates(self_index, allowed)
-    lists = SearchedLists(items, query, gallery, k, similarity, candidates, packed, tolerance, max_bytes, marks)
+    lists = SearchedLists(
+        items, query, gallery, k, similarity, self_index, allowed, packed, tolerance, max_bytes, marks
+    )
     recall, scores = search_lists(lists, None if gallery_names is None else len(gallery_names))
     results_made((recall, scores), lists)
     return recall
@@ -241,7 +218,7 @@ def search_lists(
 
     `num_names` is the number of names of gallery items, if there are any.
     """
-    search = ExactSearch(lists.query, lists.items, lists.k, lists.similarity, lists.candidates, lists.max_bytes)
+    search = ExactSearch(lists)
     marks = lists.marks
     for block in _blocks_of(lists.gallery):
         codes, marks = read_block(
