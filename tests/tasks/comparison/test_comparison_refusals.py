@@ -29,8 +29,6 @@ def said(a: Any, b: Any, kind: type[Exception] = ValueError, **options: Any) -> 
     ("options", "kind", "message"),
     [
         ({"generator": 7}, TypeError, "`generator` must be a torch.Generator; got int."),
-        ({"level": 95}, ValueError, "`level` must lie between 0 and 1; got 95."),
-        ({"num_resamples": 0}, ValueError, "`num_resamples` must be at least 1; got 0."),
         ({"num_permutations": 0}, ValueError, "`num_permutations` must be at least 1; got 0."),
         ({"num_permutations": 0.5}, TypeError, "`num_permutations` must be an int; got float."),
         ({"per_identity": 1}, TypeError, "`per_identity` must be True or False; got int."),

@@ -21,7 +21,7 @@ from reid_torchmetrics.tasks import Comparison
 from reid_torchmetrics.tasks.comparison import paired_detections
 from reid_torchmetrics.tasks.comparison.paired_detections import PairedDetections
 from tests.functional.detection.detection_samples import Dicts, fed, images
-from tests.reference import averages, detection
+from tests.reference import averages
 from tests.tasks.comparison.two_models import ranked
 
 NUM = 7
@@ -88,41 +88,20 @@ def test_a_draw_has_the_numbers_of_its_images_one_by_one(evaluator):
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_detection_thresholds": (1, 100, 200)}, {"rule": "voc07"}, {"iou_thresholds": (0.5,)}]
+    "options",
+    [
+        {"max_detection_thresholds": (1, 100, 200)},
+        {"rule": "voc07"},
+        {"iou_thresholds": (0.5,)},
+        {"evaluator": "ultralytics", "confidence": 0.4},
+    ],
 )
-def test_a_draw_keeps_the_options_of_coco(options):
+def test_a_draw_keeps_the_options_of_the_evaluation(options):
     both, target = models(4)
     pair = [evaluated(preds, target, **options) for preds in both]
     paired = PairedDetections.of((pair[0], pair[1]), ("a", "b"))
     found = paired.difference(torch.tensor(TIMES[1]), torch.tensor(SWAPPED[1])).tolist()
     assert found == pytest.approx(of_draw(both, target, TIMES[1], SWAPPED[1], **options), abs=1e-12, nan_ok=True)
-
-
-def test_a_draw_with_a_given_confidence_keeps_it():
-    both, target = models(5)
-    pair = [evaluated(preds, target, evaluator="ultralytics", confidence=0.4) for preds in both]
-    paired = PairedDetections.of((pair[0], pair[1]), ("a", "b"))
-    found = paired.difference(torch.tensor(TIMES[1]), torch.tensor(SWAPPED[0])).tolist()
-    expected = of_draw(both, target, TIMES[1], SWAPPED[0], evaluator="ultralytics", confidence=0.4)
-    assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
-
-
-def slow_map(preds: Dicts, target: Dicts, order: list[int]) -> float:
-    """COCO's map of some images by the definition, each listed as often as it is drawn."""
-    rows: tuple[list, list] = ([], [])
-    for copy, image in enumerate(order):
-        for side, items in enumerate((preds, target)):
-            item = items[image]
-            for row, (label, corners) in enumerate(zip(item["labels"].tolist(), item["boxes"].tolist(), strict=True)):
-                box = (corners[0], corners[1], corners[2] - corners[0], corners[3] - corners[1])
-                if side == 0:
-                    rows[0].append(detection.Detection(copy, label, box, float(item["scores"][row])))
-                else:
-                    is_crowd = bool(item["iscrowd"][row]) if "iscrowd" in item else False
-                    area = (float(item["area"][row]) if "area" in item else 0.0) or box[2] * box[3]
-                    rows[1].append(detection.GroundTruth(copy, label, box, is_crowd, area))
-    setting = detection.Setting(classes=range(5), area_ranges={"all": (0.0, 1e10)}, max_detection_thresholds=(100,))
-    return float(detection.evaluate(*rows, setting)._ap())
 
 
 @pytest.mark.slow
@@ -131,17 +110,15 @@ def test_intervals_and_p_values_are_those_of_the_definition():
     found = compared(*(evaluated(preds, target) for preds in both), draws=8).differences["map"]
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randint(5, (8, 5), generator=generator).tolist()
-    changes = [slow_map(both[1], target, sorted(row)) - slow_map(both[0], target, sorted(row)) for row in drawn]
+    changes = [of_draw(both, target, [row.count(image) for image in range(5)], [0] * 5)[0] for row in drawn]
     ends = [averages.quantile(sorted(changes), share) for share in (0.025, 0.975)]
     assert [found.low, found.high] == pytest.approx(ends, abs=1e-12)
-    whole = [slow_map(preds, target, [*range(5)]) for preds in both]
+    whole = [float(evaluated(preds, target)["map"]) for preds in both]
     assert [found.mean_a, found.mean_b, found.difference] == pytest.approx([*whole, whole[1] - whole[0]])
     num_extreme = 0
     for _ in range(8):
         swaps = torch.randint(2, (5,), generator=generator).tolist()
-        mixed = [[both[model ^ swap][image] for image, swap in enumerate(swaps)] for model in (0, 1)]
-        change = slow_map(mixed[1], target, [*range(5)]) - slow_map(mixed[0], target, [*range(5)])
-        num_extreme += abs(change) >= abs(found.difference) - 1e-9
+        num_extreme += abs(of_draw(both, target, [1] * 5, swaps)[0]) >= abs(found.difference) - 1e-9
     assert found.p_value == pytest.approx((1 + num_extreme) / 9)
 
 

@@ -9,6 +9,7 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import find_protocol
 from reid_torchmetrics.tasks import Counts, GalleryStatistics, RankCounter, evaluate_stream
+from reid_torchmetrics.tasks.streams.counts import in_one_spelling
 from tests.strategies import STREAMED_TIES
 from tests.stream_problems import assert_equal, counted, counter_of, drawn, stored
 
@@ -102,7 +103,7 @@ def test_counting_changes_neither_counter_nor_counts():
         ({}, {"same_camera": "same_identity", "camera_map": {}, "self_index": None, "query_clothes": None}),
         ({}, {"camera_map": {1: 1}}),
         ({"camera_map": {1: 0, 2: 0}}, {"camera_map": {2: 0, 1: 0}}),
-        ({"search_cameras": {2, 0}}, {"search_cameras": (0, 2)}),
+        ({"search_cameras": {2, 0}}, {"search_cameras": (0, 2, 2)}),
         ({}, {"max_bytes": 2000}),
         ({}, find_protocol("market1501").relevance_options),
     ],
@@ -115,6 +116,12 @@ def test_rules_that_mean_the_same_add_up_however_they_are_spelled(one, two):
     counts = counters[0].count(*blocks[0], key=0) + counters[1].count(*blocks[1], key=1)
     expected = counters[0].ranks(counted(counters[0], blocks[:2]))
     assert_equal(counters[1].ranks(counts), expected)
+
+
+def test_equal_rules_have_one_spelling():
+    written = {"camera_map": {3: 2, 1: 0}, "search_cameras": [2, 1, 2], "junk_identities": {0, -1}, "radius": 25}
+    spelled = {"camera_map": {1: 0, 3: 2}, "search_cameras": (1, 2), "junk_identities": (-1, 0), "radius": 25.0}
+    assert repr(in_one_spelling(written)) == repr(in_one_spelling({}) | spelled)
 
 
 @pytest.mark.parametrize(
