@@ -49,7 +49,6 @@ from .engine_lists import IndexLists, as_lists
 from .ground_truth import listed_where_true
 from .labeled_lists import (
     Entries,
-    LabeledLists,
     ListedSamples,
     count_positives,
     count_repeated,
@@ -187,8 +186,10 @@ def evaluate_lists(
         name = changed_protocol.name
         raise ValueError(f"`positives` must be given under protocol {name!r}, which ranks groups; got none.")
     reader = ItemReader()
-    lists = read_labeled_lists(rows, labels, reader, missing_queries, unknown_queries)
-    return _evaluate_by_labels(lists, self_index, RankedSamples(changed_protocol, protocol), reader, max_rank=max_rank)
+    items, queries, arrays = read_labeled_lists(rows, labels, reader, missing_queries, unknown_queries)
+    checked_labels = Labels.from_arguments(arrays, changed_protocol, items.device, self_index=self_index)
+    samples = RankedSamples(changed_protocol, protocol)
+    return _evaluate_by_labels(items, queries, checked_labels, samples, reader, max_rank=max_rank)
 
 
 def _check_arguments_fit(
@@ -253,19 +254,18 @@ def _evaluate_by_truth(
 
 
 def _evaluate_by_labels(
-    lists: LabeledLists, self_index: Any, samples: RankedSamples, reader: ItemReader, *, max_rank: int
+    items: Entries, queries: ListQueries, labels: Labels, samples: RankedSamples, reader: ItemReader, *, max_rank: int
 ) -> RetrievalResults:
     """Evaluate lists under the labels of their queries and items; `samples` have the protocol."""
     protocol = samples.protocol
-    labels = Labels.from_arguments(lists.labels, protocol, lists.items.device, self_index=self_index)
-    check_own_places(protocol, labels.self_index, len(lists.items))
+    check_own_places(protocol, labels.self_index, len(items))
     labels.check(protocol)
-    num_repeated = count_repeated(lists.items)
+    num_repeated = count_repeated(items)
 
-    ranking, listed, num_candidates = _rank_by_labels(lists, labels, protocol, reader)
+    ranking, listed, num_candidates = _rank_by_labels(items, queries, labels, protocol, reader)
     cmc_ranking = None
     if protocol.cmc_same_camera is not None:
-        cmc_ranking, *_ = _rank_by_labels(lists, labels, protocol.for_cmc, reader)
+        cmc_ranking, *_ = _rank_by_labels(items, queries, labels, protocol.for_cmc, reader)
 
     # Lists are short up to the largest cutoff of the reported numbers, unless all of these read whole lists.
     num_short = 0
@@ -291,24 +291,24 @@ def _evaluate_by_labels(
         first_label, *_ = labels.gallery.values()
         num_gallery = len(first_label)
     results_made(ranking, replace(samples, positions=labels.positions_within(protocol), num_gallery=num_gallery))
-    return _with_names(results, lists.queries, reader)
+    return _with_names(results, queries, reader)
 
 
 def _rank_by_labels(
-    lists: LabeledLists, labels: Labels, protocol: Protocol, reader: ItemReader
+    items: Entries, queries: ListQueries, labels: Labels, protocol: Protocol, reader: ItemReader
 ) -> tuple[Ranking, ListedSamples, Int[Tensor, " queries"]]:
     """Rank the positives of lists under the rules of a protocol; also return the numbers of candidates."""
     rules = labels.names.rules_by_number(protocol.relevance_options)
     relevance = relevance_of(labels.query, labels.gallery, rules, labels.self_index, None)
-    items, truth, num_candidates = judge(lists.items, relevance)
-    items, pairs = find_pairs_without_junk(items, truth, lists.queries, reader)
+    items, truth, num_candidates = judge(items, relevance)
+    items, pairs = find_pairs_without_junk(items, truth, queries, reader)
     num_positives = truth.query[truth.is_right].bincount(minlength=len(items))
     ranks, hits = rank_lists(items, pairs, truth, num_positives, all_are_judged=True)
     query_labels = one_number_each(labels.query)
     ranking = Ranking(
         ranks,
         relevance.counts(num_positives),
-        query_index=_query_numbers(lists.queries, items),
+        query_index=_query_numbers(queries, items),
         query_identities=query_labels.get("identities"),
         query_cameras=query_labels.get("cameras"),
         labels=names_of_labels(labels.query),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Bool, Int
@@ -38,18 +38,10 @@ Entries: TypeAlias = Int[Tensor, "queries longest"]
 _ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one step, so that its tensors stay in the cache of a CPU
 
 
-class LabeledLists(NamedTuple):
-    """Lists as positions in the gallery, and the labels of both sides as arrays."""
-
-    items: Entries
-    queries: ListQueries
-    labels: dict[str, Any]
-
-
 def read_labeled_lists(
     retrieved: Lists, labels: Mapping[str, Any], reader: ItemReader, missing_queries: str, unknown_queries: str
-) -> LabeledLists:
-    """Read lists of items and queries that have labels.
+) -> tuple[Entries, ListQueries, dict[str, Any]]:
+    """Return the lists as positions in the gallery, their queries, and the labels of both sides as arrays.
 
     Args:
         retrieved: the lists, as in `evaluate_lists`.
@@ -85,7 +77,7 @@ def read_labeled_lists(
     num_queries = len(_first(_labels_of_side(arrays, "query")))
     num_gallery = len(_first(_labels_of_side(arrays, "gallery")))
     items = read_items(retrieved, names, reader, queries, num_queries, num_gallery)
-    return LabeledLists(items, queries, arrays)
+    return items, queries, arrays
 
 
 def _labels_of_side(labels: Mapping[str, Any], side: str) -> dict[str, Any]:

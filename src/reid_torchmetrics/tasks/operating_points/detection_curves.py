@@ -95,10 +95,6 @@ def _mean_at_recalls(recall: Values, precision: Values, *, num_recalls: int) -> 
     return envelope_at(recall, precision, evenly_spaced(num_recalls, recall.device)).mean()
 
 
-def _steps(recall: Values, precision: Values) -> Float[Tensor, ""]:
-    return (recall.diff(prepend=recall.new_zeros(1)) * envelope_of(precision)).sum()
-
-
 def _trapezoids(recall: Values, precision: Values, *, first: float, tail: float) -> Float[Tensor, ""]:
     """Return the area of trapezoids under straight lines through the envelope, down to 0 at the last recall + `tail`.
 
@@ -119,7 +115,7 @@ def _trapezoids(recall: Values, precision: Values, *, first: float, tail: float)
 _AREAS: dict[str, Callable[[Values, Values], Tensor]] = {
     "coco": partial(_mean_at_recalls, num_recalls=101),
     "voc07": partial(_mean_at_recalls, num_recalls=11),
-    "voc": _steps,
+    "voc": lambda recall, precision: (recall.diff(prepend=recall.new_zeros(1)) * envelope_of(precision)).sum(),
     "yolo": partial(_trapezoids, first=0.0, tail=1e-3),
     "yolov5": partial(_trapezoids, first=1.0, tail=1.0),
     "ultralytics": partial(_trapezoids, first=1.0, tail=0.0),

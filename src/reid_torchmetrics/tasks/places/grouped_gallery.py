@@ -342,19 +342,13 @@ class GroupedGallery:
         grouping = _kept(self.grouping, relevance)
         members = problem.source.scores_of(grouping.members, world)
         scores = GroupScores(members, grouping.members, grouping.sizes)
-        radius = protocol.radius
-        if radius is None:
+        if protocol.radius is None:
             return scores, relevance
 
-        def find_near_groups() -> Relevance:
-            # The groups of this process may all stay in place while those of another process do not.
-            if self.positions is None:
-                return relevance
-            query = LABELS["positions"].check("query_positions", problem.labels.query["positions"])
-            return _find_near_groups(grouping, relevance, scores, query, self.positions, radius=radius, ties=ties)
-
         # All processes have the same radius, so all of them take part.
-        return scores, world.guarded(find_near_groups)
+        query = problem.labels.query.get("positions")
+        find = functools.partial(_find_near_groups, grouping, relevance, scores, query, self.positions)
+        return scores, world.guarded(functools.partial(find, radius=protocol.radius, ties=ties))
 
     def best_members(
         self,
@@ -412,8 +406,8 @@ def _find_near_groups(
     grouping: Grouping,
     relevance: Relevance,
     scores: GroupScores,
-    query: Float[Tensor, "queries axes"],
-    gallery: Float[Tensor, "items axes"],
+    query: Float[Tensor, "queries axes"] | None,
+    gallery: Float[Tensor, "items axes"] | None,
     *,
     radius: float,
     ties: str,
@@ -422,6 +416,10 @@ def _find_near_groups(
 
     Of equal best members the first decides where places break ties, any one where positives go first, else all.
     """
+    # The groups of this process may all stay in place while those of another process do not.
+    if gallery is None:
+        return relevance
+    query = LABELS["positions"].check("query_positions", query)
     # Only groups with some member within the radius can be positives, each once for a query.
     start, length, members = find_near(query, gallery[grouping.members], radius)
     row, place = segments.runs(start, length)
