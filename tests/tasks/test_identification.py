@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import GalleryDraw
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.tasks import Identification, evaluate_lists
 from reid_torchmetrics.tasks.identification import FPIR_RULES
 from tests.profiles import examples
@@ -34,10 +34,6 @@ def searches_of(problem: Problem) -> list[reference.Search]:
 
 def identified(problem: Problem, **options) -> Identification:
     return evaluate_scores(problem.scores, *problem.labels, **problem.options, **options).identification()
-
-
-def contents(found: Identification) -> tuple:
-    return tuple(values.nan_to_num(-7.0).tolist() for values in (found.best_score, found.mate_score, found.mate_rank))
 
 
 # Mates score 9, 7 and 4, at ranks 1, 1 and 2; the best scores of non-mated queries are 8, 6, 3 and 1.
@@ -80,19 +76,6 @@ def test_rates_are_those_of_the_slow_reference(problem, rank):
     for rule in FPIR_RULES:
         expected = [reference.tpir_at_fpir(searches, rate, rank, rule) for rate in RATES]
         assert found.tpir_at_fpir(RATES, rank, rule).tolist() == expected, rule
-
-
-def test_embeddings_are_searched_as_evaluate_does():
-    generator = torch.Generator().manual_seed(4)
-    query, gallery = torch.randn(20, 5, generator=generator), torch.randn(31, 5, generator=generator)
-    labels = [torch.arange(count) % size for count, size in ((20, 9), (31, 6), (20, 3), (31, 4))]
-    for options in ({}, {"similarity": "euclidean"}, {"same_camera": "all", "junk_identities": (2,)}):
-        found = evaluate(query, gallery, *labels, **options).identification()
-        results = evaluate(query, gallery, *labels, **options)
-        assert found.mate_rank.tolist() == results.first_rank.nan_to_num(0.0).tolist()
-        first = results.nearest(1)
-        assert torch.equal(found.best_score, first.scores[:, 0])
-        assert contents(Identification.from_rank_lists(first)) == contents(found)
 
 
 def test_without_one_of_the_two_kinds_rates_are_nan():

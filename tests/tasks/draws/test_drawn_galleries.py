@@ -17,6 +17,7 @@ from tests.profiles import examples
 from tests.reference import draws as reference
 from tests.strategies import TIES, problems
 from tests.tasks.draws.drawn_problems import (
+    MAX_RANK,
     PLANS,
     TINY,
     as_table,
@@ -29,12 +30,28 @@ from tests.tasks.draws.drawn_problems import (
     with_cameras,
 )
 
+WAYS = [
+    {},
+    {"drawn_cells": 16, "counted_cells": 16},
+    {"few_positives": 0},
+    {"small_strata": 0},
+    *({"near_items": near, "near_item": near, "compared_pairs": 16} for near in (-1.0, 2.0)),
+    {"near_items": -1.0, "near_item": -1.0},
+]
+"""settings that decide how the items ahead are searched for and counted"""
 
-@examples(80)
-@given(problems(max_gallery=9), PLANS)
-def test_expectations_are_means_over_all_draws(problem, draw):
+
+@examples(160)
+@given(problems(max_gallery=9), PLANS, st.sampled_from(WAYS), st.sampled_from([10**6, TINY, 1000, 2000]))
+def test_expectations_are_means_over_all_draws_however_items_are_counted(problem, draw, way, max_bytes):
     draw = with_cameras(problem, draw)
-    assert_same(table(expect(problem, draw)), as_table(enumerated(problem, draw)))
+    expected = as_table(enumerated(problem, draw))
+    with taking(**way):
+        assert_same(table(expect(problem, draw, max_bytes=max_bytes)), expected)
+        curve_alone = expect(problem, draw, max_bytes=max_bytes, with_precision=False)
+    assert_same(curve_alone.cmc, expected[:, :MAX_RANK])
+    assert curve_alone.average_precision.isnan().all()
+    assert curve_alone.inverse_negative_penalty.isnan().all()
 
 
 @examples(20)
@@ -78,16 +95,6 @@ def test_a_query_that_is_not_in_the_gallery_is_never_drawn():
 
 
 @examples(30)
-@given(problems(), PLANS)
-def test_the_cmc_alone_is_the_same(problem, draw):
-    draw = with_cameras(problem, draw)
-    found = expect(problem, draw, with_precision=False)
-    assert found.average_precision.isnan().all()
-    assert found.inverse_negative_penalty.isnan().all()
-    assert_same(found.cmc, expect(problem, draw).cmc)
-
-
-@examples(30)
 @given(problems())
 def test_a_draw_of_everything_is_the_whole_ranked_list(problem):
     found = expect(problem, GalleryDraw(None))
@@ -95,38 +102,6 @@ def test_a_draw_of_everything_is_the_whole_ranked_list(problem):
     assert_same(found.average_precision, average_precision(ranks))
     assert_same(found.inverse_negative_penalty, inverse_negative_penalty(ranks))
     assert found.num_positives.tolist() == ranks.num_positives.tolist()
-
-
-@examples(30)
-@given(problems(), PLANS, st.sampled_from([TINY, 1000, 2000]))
-def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
-    draw = with_cameras(problem, draw)
-    with taking(drawn_cells=16, counted_cells=16):
-        found = expect(problem, draw, max_bytes=max_bytes)
-    assert_same(table(found), table(expect(problem, draw)), 1e-14)
-
-
-@examples(30)
-@given(problems(), PLANS)
-def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, draw):
-    draw = with_cameras(problem, draw)
-    with taking(few_positives=0):
-        found = expect(problem, draw)
-    assert_same(table(found), table(expect(problem, draw)), 1e-14)
-
-
-@examples(40)
-@given(
-    problems(ties=("pessimistic", "optimistic")), PLANS, st.sampled_from([-1.0, 2.0]), st.sampled_from([16, 1 << 20])
-)
-def test_however_the_items_ahead_are_counted_the_results_are_the_same(problem, draw, near, pairs):
-    draw = with_cameras(problem, draw)
-    with taking(small_strata=0):
-        expected = expect(problem, draw)
-    with taking(near_items=near, near_item=near, compared_pairs=pairs):
-        found, cmc = expect(problem, draw), expect(problem, draw, with_precision=False).cmc
-    assert_same(table(found), table(expected), 1e-14)
-    assert_same(cmc, expected.cmc, 1e-14)
 
 
 @pytest.mark.slow

@@ -60,6 +60,9 @@ def test_lists_of_the_whole_gallery_have_the_numbers_of_evaluate(name):
     np.testing.assert_equal(found.means, expected.means)
     assert found.counts == expected.counts
     np.testing.assert_equal(found.cmc.tolist(), expected.cmc.tolist())
+    ours, theirs = found.nearest(5), expected.nearest(5)
+    for field in ("index", "identities", "is_positive", "first_positive_rank", "first_positive_index"):
+        assert torch.equal(getattr(ours, field), getattr(theirs, field)), field
 
 
 @pytest.mark.parametrize("length", [1, 5, 20])

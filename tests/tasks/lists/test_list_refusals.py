@@ -33,12 +33,9 @@ BAD_LISTS = [
     (({"a": []}, {1: []}), {"unknown_queries": "skip"}, TypeError, "`retrieved` must have ints as keys, as `positives` has; got strings."),
     (({1: [], "a": []}, {1: []}), {"unknown_queries": "skip"}, TypeError, "`retrieved` must have ints as keys, as `positives` has; got strings."),
     (({}, {"b": [], 1: []}), {}, TypeError, "`positives` must hold queries as keys that are all ints, or all strings; got int and str."),
-    (([{1: float("nan")}], [[1]]), {}, ValueError, "`retrieved` must have scores that can be ordered; got [nan]."),
     (([{1: 0.5}, [2], {3: float("nan"), 1: 0.25}], [[1]] * 3), {}, ValueError, "`retrieved` must have scores that can be ordered; got [nan, 0.25]."),
     (([{1: "x"}], [[1]]), {}, TypeError, "`retrieved` must have scores that are numbers; got str."),
-    (([{1: 1j}], [[1]]), {}, TypeError, "`retrieved` must have scores that are numbers; got complex."),
     (([{1: 10**400}], [[1]]), {}, ValueError, "`retrieved` must have scores that fit float64; got int too large to convert to float."),
-    (([[1]], [{1: float("-inf")}]), {}, ValueError, "`positives` must hold grades that are finite; got -inf."),
     (([[1]], [{1: 2, 3: float("nan")}]), {}, ValueError, "`positives` must hold grades that are finite; got nan."),
     (([[1]], [{1: 10**400}]), {}, ValueError, "`positives` must have grades that fit float64; got int too large to convert to float."),
     (([[1]], [{1: "2"}]), {}, TypeError, "`positives` must have grades that are numbers; got str."),
@@ -53,7 +50,7 @@ BAD_LISTS = [
     (([[1]], [{"easy": [1], "odd": [2]}]), {"protocol": "roxford5k_easy"}, ValueError, "`positives` must hold lists that `positive_lists` or `junk_lists` of the protocol name, 'easy', 'junk', 'hard'; got 'odd' for query 0."),
     (([[1]], [[1]]), Q, ValueError, "`query_identities` must come without `positives`; got both."),
     (({"a": [1]}, {"a": {"easy": [1], "odd": [2]}}), {"protocol": "roxford5k_easy"}, ValueError, "`positives` must hold lists that `positive_lists` or `junk_lists` of the protocol name, 'easy', 'junk', 'hard'; got 'odd' for query 'a'."),
-    (({"a": [1]}, {"a": {"hard": [1]}}), {"protocol": "roxford5k_easy"}, ValueError, "`positives` must name one of 'easy' for every query; got ['hard'] for 'a'."),
+    (({"a": [1], "b": [1]}, {"a": {"easy": [1]}, "b": {"hard": [1]}}), {"protocol": "roxford5k_easy"}, ValueError, "`positives` must name one of 'easy' for every query; got ['hard'] for 'b'."),
     (([[1]],), {}, ValueError, "`positives` must be given, or labels such as `query_identities`; got neither."),
     (([[1]],), Q | {"gains": [[1]]}, ValueError, "`gains` must come with `positives`; got none."),
     (([[2]],), Q, ValueError, "`retrieved` must lie in [-1, 2); got values from 2 to 2."),
@@ -76,13 +73,6 @@ BAD_LISTS = [
 def test_bad_lists_are_refused_by_name(arguments, options, kind, message):
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         evaluate_lists(*arguments, **options)
-
-
-def test_a_query_without_any_list_of_positives_is_named():
-    truth = {"a": {"easy": [1]}, "b": {"hard": [1]}}
-    message = "`positives` must name one of 'easy' for every query; got ['hard'] for 'b'."
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        evaluate_lists({"a": [1], "b": [1]}, truth, protocol="roxford5k_easy")
 
 
 BAD_LISTS_OF_ENGINES = [

@@ -1,5 +1,7 @@
 """Runs are the lists that their scores order: in their numbers, their items and the names of these."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +11,8 @@ from reid_torchmetrics.tasks import evaluate_lists
 from tests.reference import lists
 
 NAMES = [f"d{number}" for number in range(12)]
-SCORES = [3.0, 2.0, 1.0, 0.5, 0.5 + 1e-9, 0.0, -0.0, -1.0, 1e39, 2e39, 7]
+# Scores that single precision tells apart or not: 2^24 + 1, the tenth digit, the ends of its range, and beyond.
+SCORES = [3.0, 2.0, 0.69999, 0.5, 0.5 + 1e-9, 0.0, -0.0, 1e-46, -1e39, 1e39, 2e39, math.inf, 7, 2**24, 2**24 + 1, True]
 RUNS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(SCORES), max_size=8)
 LISTS = st.lists(st.sampled_from(NAMES), max_size=8, unique=True)
 

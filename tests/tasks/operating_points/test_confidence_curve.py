@@ -1,7 +1,6 @@
 """Macro averages over the confidence: counted class by class and score by score."""
 
 import math
-import re
 
 import pytest
 import torch
@@ -115,16 +114,3 @@ def test_the_best_f1_of_one_class_is_that_of_best_f1(problem):
         assert confidence == float(points.confidence[3, number])
         if place is not None:
             assert float(curve.f1[place]) == pytest.approx(float(points.f1[3, number]), abs=1e-12)
-
-
-BAD = [
-    ({"label": 5}, ValueError, "`label` must be the label of a class that occurs; got 5."),
-    ({"label": "cat"}, TypeError, "`label` must be an int; got str."),
-]
-
-
-@pytest.mark.usefixtures("unannotated")
-@pytest.mark.parametrize(("options", "error", "message"), BAD)
-def test_bad_options_are_refused(options, error, message):
-    with pytest.raises(error, match=f"^{re.escape(message)}$"):
-        confidence_curve(EXAMPLE, **options)

@@ -131,21 +131,6 @@ def test_curves_are_those_of_loops_over_scores(problem, limit, data):
     assert curve.recall.tolist() == [right / num_positives if num_positives else NAN for right, _ in counts]
 
 
-@examples(40)
-@given(problems(default_setting=True))
-def test_the_best_f1_is_the_largest_along_the_curve_and_that_at_its_confidence(problem):
-    matches = problem.matched()
-    best = best_f1(matches)
-    for k, label in enumerate(matches.classes.tolist()):
-        precision, recall, scores = precision_recall_curve(matches, label, threshold=3)
-        if matches.num_positives[0, k] and len(scores):
-            f1 = (2 * precision * recall / (precision + recall)).nan_to_num(0)
-            assert float(f1.max()) == pytest.approx(float(best.f1[3, k]), abs=1e-12)
-        there = at_confidence(matches, float(best.confidence[3, k]))
-        assert int(there.num_detections[3, k]) == int(best.num_detections[3, k])
-        assert int(there.num_true_positives[3, k]) == int(best.num_true_positives[3, k])
-
-
 @examples(30)
 @given(problems(default_setting=True))
 def test_images_in_parts_have_the_same_numbers(problem):
