@@ -7,9 +7,8 @@ the share of the mated queries with a mate that scores at least the threshold an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -48,14 +47,12 @@ def _threshold_of_count(alarms: Float[Tensor, " queries"], num_alarms: int) -> F
     return alarms[0].double() + _JUST_MORE
 
 
-FPIR_RULES: Mapping[str, Callable[[Tensor, float], Tensor]] = MappingProxyType(
-    {
-        "largest": _largest,
-        "nearest": lambda alarms, fpir: _threshold_of_count(alarms, round(len(alarms) * fpir)),
-        "floor": lambda alarms, fpir: _threshold_of_count(alarms, int(len(alarms) * fpir)),
-        "strict": lambda alarms, fpir: _above(alarms[max(int(len(alarms) * fpir), 1) - 1]),
-    }
-)
+FPIR_RULES: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "largest": _largest,
+    "nearest": lambda alarms, fpir: _threshold_of_count(alarms, round(len(alarms) * fpir)),
+    "floor": lambda alarms, fpir: _threshold_of_count(alarms, int(len(alarms) * fpir)),
+    "strict": lambda alarms, fpir: _above(alarms[max(int(len(alarms) * fpir), 1) - 1]),
+}
 """the threshold at an FPIR, given the best scores of the non-mated queries, descending"""
 
 _SHOWN_RATES = (0.01, 0.1, 1.0)

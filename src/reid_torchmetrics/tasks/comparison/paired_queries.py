@@ -14,7 +14,7 @@ from reid_torchmetrics import _hints
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS, RetrievalResults, Setup, summarize
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, UNRETRIEVED, PositiveRanks, unchecked_ranks
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, UNRETRIEVED, unchecked_ranks
 
 Name = TypeVar("Name")
 
@@ -68,26 +68,22 @@ def _results_as_lists(name: object, results: RetrievalResults, cutoff: int) -> R
         raise ValueError(
             f"`{name}` {rule}; got {results.setup.ties!r} from a metric or a file, which hold no samples to rank again."
         )
-    ranking, cmc_ranking = (replace(ranking, ranks=_cut_after(ranking.ranks, cutoff)) for ranking in rankings)
-    cut = summarize(
-        ranking,
-        protocol,
-        replace(results.setup, ties="stable"),
-        max_rank=len(results.cmc),
-        cmc_ranking=cmc_ranking,
-    )
+    # No positive is tied, and those behind the cutoff are unretrieved.
+    cut_rankings = []
+    for ranking in rankings:
+        ranks = ranking.ranks
+        _, ordinal = segments.runs(1, ranks.num_positives)
+        cut_ranks = unchecked_ranks(
+            ranks.rank.where(ranks.rank <= cutoff, ordinal + UNRETRIEVED),
+            ranks.num_positives,
+            ranks.num_candidates.clamp(max=cutoff),
+            judged=ranks.judged,
+        )
+        cut_rankings.append(replace(ranking, ranks=cut_ranks))
+    ranking, cmc_ranking = cut_rankings
+    setup = replace(results.setup, ties="stable")
+    cut = summarize(ranking, protocol, setup, max_rank=len(results.cmc), cmc_ranking=cmc_ranking)
     return replace(cut, query_names=results.query_names)
-
-
-def _cut_after(ranks: PositiveRanks, k: int) -> PositiveRanks:
-    """Return the ranks, which have no groups of ties, in lists of the first k candidates; others are unretrieved."""
-    _, ordinal = segments.runs(1, ranks.num_positives)
-    return unchecked_ranks(
-        ranks.rank.where(ranks.rank <= k, ordinal + UNRETRIEVED),
-        ranks.num_positives,
-        ranks.num_candidates.clamp(max=k),
-        judged=ranks.judged,
-    )
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:

@@ -169,8 +169,6 @@ class CurveTerms(NamedTuple):
     """number of identities that may be ahead"""
     chance: Float[Tensor, " events"]
     """chance of each of these identities to be ahead, term by term"""
-    num_counted: int
-    """number of positives that were counted, negligible or not"""
 
 
 class TileExpectation:
@@ -245,7 +243,6 @@ class TileExpectation:
             best=best[is_useful],
             num_events=num_events[is_useful],
             chance=chance[is_useful.repeat_interleave(num_events)],
-            num_counted=len(best),
         )
         self.curve_terms.append(terms)
 
@@ -294,17 +291,14 @@ class IdentityCurves:
     def add(self, terms: CurveTerms) -> None:
         """Let terms wait until there are many, then convolve them."""
         self._waiting.append(terms)
-        self._num_waiting += len(terms.chance) + terms.num_counted
+        self._num_waiting += len(terms.chance) + len(terms.best)
         if self._num_waiting > _CELLS:
             self.finish()
 
     def finish(self) -> None:
         """Convolve the waiting terms."""
         if self._waiting:
-            query = torch.cat([terms.query for terms in self._waiting])
-            best = torch.cat([terms.best for terms in self._waiting])
-            num_events = torch.cat([terms.num_events for terms in self._waiting])
-            chance = torch.cat([terms.chance for terms in self._waiting])
+            query, best, num_events, chance = map(torch.cat, zip(*self._waiting, strict=True))
             cdf = poisson_binomial_cdf(chance, num_events, self.cmc.shape[1])
             cmc = cdf.mul_(best[:, None])
             self.cmc.scatter_add_(0, query[:, None].expand_as(cmc), cmc)  # index_add_ is slow for rows

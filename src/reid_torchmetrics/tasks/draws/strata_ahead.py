@@ -350,19 +350,15 @@ class StratumCountTile:
             num_ahead = num_ahead.view(len(ordinals), -1).cumsum_(0)
             is_useful = ordinals[:, None] < num_positives
             if most_ahead < torch.inf:
-                is_useful &= self._least_mean(num_ahead, pairs, num_queries) <= most_ahead
+                # An identity with c of n items ahead is ahead with a chance of at least c/n, however its items are
+                # drawn. So the shares c/n of all pairs add up to a lower bound for the mean number of identities.
+                strata = self._strata
+                num_items = strata.identity[strata.item_stratum].bincount()[strata.identity]
+                share_of_item = (_ROUNDING / num_items.double()).float()
+                share = num_ahead * share_of_item[pairs.stratum]
+                least_mean = share.new_zeros(len(num_ahead), num_queries).index_add_(1, pairs.row, share)
+                is_useful &= least_mean <= most_ahead
             yield self._list_pairs(rows, ordinals, pairs, num_ahead, is_useful)
-
-    def _least_mean(self, num_ahead: Tensor, pairs: _Pairs, num_rows: int) -> Float[Tensor, "ordinals queries"]:
-        """Return a lower bound for the mean number of identities ahead of each positive.
-
-        An identity with c of n items ahead is ahead with a chance of at least c/n, however its items are drawn.
-        """
-        strata = self._strata
-        num_items = strata.identity[strata.item_stratum].bincount()[strata.identity]
-        share_of_item = (_ROUNDING / num_items.double()).float()
-        share = num_ahead * share_of_item[pairs.stratum]
-        return share.new_zeros(len(num_ahead), num_rows).index_add_(1, pairs.row, share)
 
     def _list_pairs(
         self, rows: slice, ordinals: Tensor, pairs: _Pairs, num_ahead: Tensor, is_useful: Tensor

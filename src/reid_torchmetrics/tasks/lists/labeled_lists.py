@@ -58,8 +58,13 @@ def read_labeled_lists(
     gallery_labels = _labels_of_side(labels, "gallery")
     queries = ListQueries()
     if _are_mappings(query_labels) or isinstance(retrieved, Mapping):
-        queries = _find_queries(retrieved, query_labels, missing_queries, unknown_queries)
-        retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]  # type: ignore[union-attr]
+        (argument, first_labels), *_ = query_labels.items()
+        if not isinstance(first_labels, Mapping) or not isinstance(retrieved, Mapping):
+            lists = "a mapping of lists" if isinstance(retrieved, Mapping) else f"{type(retrieved).__name__} of lists"
+            got = f"{lists} and {type(first_labels).__name__}"
+            raise TypeError(f"`retrieved` and `{argument}` must both be mappings of queries, or neither; got {got}.")
+        queries = find_queries(retrieved, first_labels, missing_queries, unknown_queries, argument=argument)
+        retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
     item_names = list(_first(gallery_labels)) if _are_mappings(gallery_labels) else None
 
     # Mappings become lists, in the order of the queries and of the names of items.
@@ -121,18 +126,6 @@ def _are_mappings(labels: Mapping[str, Any]) -> bool:
             missing = [key for key in first if key not in value] or [key for key in value if key not in first]
             raise ValueError(f"`{name}` must have the keys of `{first_name}`; got a difference in {missing[0]!r}.")
     return True
-
-
-def _find_queries(
-    retrieved: Lists, query_labels: Mapping[str, Any], missing_queries: str, unknown_queries: str
-) -> ListQueries:
-    """Return the queries of lists and labels; raise unless both are mappings."""
-    (argument, labels), *_ = query_labels.items()
-    if not isinstance(labels, Mapping) or not isinstance(retrieved, Mapping):
-        lists = "a mapping of lists" if isinstance(retrieved, Mapping) else f"{type(retrieved).__name__} of lists"
-        got = f"{lists} and {type(labels).__name__}"
-        raise TypeError(f"`retrieved` and `{argument}` must both be mappings of queries, or neither; got {got}.")
-    return find_queries(retrieved, labels, missing_queries, unknown_queries, argument=argument)
 
 
 def read_items(

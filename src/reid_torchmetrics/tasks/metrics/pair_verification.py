@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import torch
@@ -22,19 +21,15 @@ _LEAST_NORM = 1e-30  # the cosine of a zero vector is 0
 _NUM_FOLDS = 10  # of LFW's accuracy
 _Pairs: TypeAlias = tuple[Tensor, Tensor]
 
-PAIR_METRICS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = MappingProxyType(
-    {
-        "accuracy": lambda _metric, _, pairs: find_accuracies(
-            2 - 2 * pairs[0], pairs[1], folds=_NUM_FOLDS
-        ).accuracy.mean(),
-        "auc": lambda _metric, found, _: found.area_under_curve(),
-        "eer": lambda _metric, found, _: found.equal_error_rate().rate,
-        "eer_closest": lambda _metric, found, _: found.equal_error_rate("closest").rate,
-        "eer_voxceleb": lambda _metric, found, _: found.equal_error_rate("voxceleb").rate,
-        "min_dcf": lambda metric, found, _: found.min_dcf(metric.p_target),
-        "tar_at_far": lambda metric, found, _: found.tar_at_far([metric.far])[0],
-    }
-)
+PAIR_METRICS: dict[str, Callable[[Any, Verification, _Pairs], Tensor]] = {
+    "accuracy": lambda _metric, _, pairs: find_accuracies(2 - 2 * pairs[0], pairs[1], folds=_NUM_FOLDS).accuracy.mean(),
+    "auc": lambda _metric, found, _: found.area_under_curve(),
+    "eer": lambda _metric, found, _: found.equal_error_rate().rate,
+    "eer_closest": lambda _metric, found, _: found.equal_error_rate("closest").rate,
+    "eer_voxceleb": lambda _metric, found, _: found.equal_error_rate("voxceleb").rate,
+    "min_dcf": lambda metric, found, _: found.min_dcf(metric.p_target),
+    "tar_at_far": lambda metric, found, _: found.tar_at_far([metric.far])[0],
+}
 """values that `PairVerification` reports, by name"""
 
 

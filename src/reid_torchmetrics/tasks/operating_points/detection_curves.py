@@ -348,6 +348,17 @@ def list_matches(results: DetectionResults) -> MatchedDetections:
     order = by_row[matches.images[by_row].argsort(stable=True)]
     number = matches.images[order].long()
     index = matches.rows[order].long()
+    boxes = None
+    if results.boxes is not None:
+        boxes = torch.empty((0, 4), device=number.device)
+        parts = []
+        for image in results.images.tolist():
+            corners_or_sizes, *_ = results.boxes[image].detections.values()
+            parts.append(corners_or_sizes.to(number.device))
+        if parts:
+            # The boxes of an image begin after those of all images before it.
+            counts = torch.tensor([len(part) for part in parts], dtype=torch.int64, device=number.device)
+            boxes = torch.cat(parts)[segments.starts(counts)[number] + index]
     return MatchedDetections(
         image=results.images.to(order.device)[number],  # users know images by `image_id`, matches by number
         index=index,
@@ -357,26 +368,9 @@ def list_matches(results: DetectionResults) -> MatchedDetections:
         ground_truth=ground_truths[:, order],
         is_true_positive=true_positive[:, order],
         is_ignored=ignored[:, order],
-        boxes=_boxes_at(results, number, index),
+        boxes=boxes,
         image_names=results.image_names,
     )
-
-
-def _boxes_at(results: DetectionResults, number: Tensor, index: Tensor) -> Tensor | None:
-    """Return the box at a place (`index`) in an image (`number`), for each; None if the results hold no boxes."""
-    if results.boxes is None:
-        return None
-    device = number.device
-    boxes = []
-    for image in results.images.tolist():
-        corners_or_sizes, *_ = results.boxes[image].detections.values()
-        boxes.append(corners_or_sizes.to(device))
-    if not boxes:
-        return torch.empty((0, 4), device=device)
-    # The boxes of an image begin after those of all images before it.
-    counts = torch.tensor([len(part) for part in boxes], dtype=torch.int64, device=device)
-    starts = segments.starts(counts)
-    return torch.cat(boxes)[starts[number] + index]
 
 
 @dataclass(frozen=True, repr=False)
