@@ -45,3 +45,10 @@ def test_a_protocol_that_a_counter_cannot_follow_is_refused(protocol, message):
     counter = counter_of(*drawn(0)[:2])
     with pytest.raises(ValueError, match=message):
         evaluate_stream(counter, 0, protocol=protocol)
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_what_is_no_counter_is_refused():
+    for value in (None, 7):
+        with pytest.raises(TypeError, match=rf"^`counter` must be a RankCounter; got {type(value).__name__}\.$"):
+            evaluate_stream(value, 0)

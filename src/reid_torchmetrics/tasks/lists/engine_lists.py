@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.displays import Display, Displayed, counted
 
 from .labeled_lists import mark_repeated
-from .list_forms import ItemReader, Lists, as_floats, as_list, check_kinds, in_matrix, read_names, read_rows
+from .list_forms import ItemReader, Lists, as_list, check_kinds, in_matrix, read_entries, read_names, read_rows
 
 Direction: TypeAlias = Literal["rising", "falling", "unknown"]
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)  # which faiss and SVS write beside padding
@@ -104,7 +104,9 @@ def index_lists(
     items = in_matrix(items_in_a_row, lengths, -1)
     values = None
     if distances is not None:
-        values = in_matrix(_read_distances(distances, lengths).to(items.device), lengths, torch.nan)
+        rule = "have an entry for each id"
+        entries = read_entries("distances", "entries", distances, lengths, beside="ids", rule=rule)
+        values = in_matrix(entries.to(items.device), lengths, torch.nan)
 
     is_kept = _before_padding(items, values, counts, lengths)
     direction: Direction = "unknown"
@@ -168,25 +170,6 @@ def _before_padding(
 
 def _are_numbers(distances: Float[Tensor, "queries longest"]) -> Bool[Tensor, "queries longest"]:
     return distances.abs() < _LARGEST_FLOAT32  # NaN is not
-
-
-def _read_distances(distances: Any, lengths: Int[Tensor, " queries"]) -> Float[Tensor, " entries"]:
-    """Return the distances of all entries end to end, as float64; raise unless each list has its length."""
-    matrix = _arrays.as_array(distances)
-    if isinstance(matrix, (Tensor, np.ndarray)) and matrix.ndim == 2:
-        (matrix,) = _arrays.as_tensors(matrix)
-        lengths_of_rows = [matrix.shape[1]] * len(matrix)
-        values = matrix.double().flatten()
-    else:
-        rows = as_list(distances)
-        check_kinds([rows], (list, tuple), "`distances` must be a matrix or lists, as `ids`")
-        rows = list(map(as_list, rows))
-        check_kinds(rows, (list, tuple), "`distances` must hold one list for each query")
-        lengths_of_rows = list(map(len, rows))
-        values = torch.from_numpy(as_floats("distances", "entries", list(chain.from_iterable(rows))))
-    if lengths_of_rows != lengths.tolist():
-        raise ValueError("`distances` must have an entry for each id; got lists of other lengths.")
-    return values
 
 
 def _find_direction(

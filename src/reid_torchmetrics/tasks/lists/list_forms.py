@@ -90,6 +90,31 @@ def as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.f
         raise ValueError(f"`{argument}` must have {what} that fit float64; got {error}.") from None
 
 
+def read_entries(
+    argument: str, what: str, lists: Any, lengths: Int[Tensor, " queries"], *, beside: str, rule: str
+) -> Float[Tensor, " entries"]:
+    """Return numbers beside the items of lists end to end, as float64; raise unless each list has its length.
+
+    In messages `what` names the numbers, and `beside` the argument with the items; other lengths break the `rule`.
+    """
+    matrix = _arrays.as_array(lists)
+    if isinstance(matrix, _ARRAYS) and matrix.ndim == 2:
+        (matrix,) = _arrays.as_tensors(matrix)
+    if isinstance(matrix, Tensor) and matrix.ndim == 2 and not matrix.is_complex():
+        lengths_of_rows = [matrix.shape[1]] * len(matrix)
+        values = matrix.double().flatten()
+    else:
+        rows = as_list(lists)
+        check_kinds([rows], (list, tuple), f"`{argument}` must be a matrix or lists, as `{beside}`")
+        rows = list(map(as_list, rows))
+        check_kinds(rows, (list, tuple), f"`{argument}` must hold one list for each query")
+        lengths_of_rows = list(map(len, rows))
+        values = torch.from_numpy(as_floats(argument, what, list(chain.from_iterable(rows))))
+    if lengths_of_rows != lengths.tolist():
+        raise ValueError(f"`{argument}` must {rule}; got lists of other lengths.")
+    return values
+
+
 def as_ids(values: list[Any]) -> list[Any]:
     """Return the ids of hits, which are objects with an `id`, and UUIDs as strings; other values as they are."""
     first = next(iter(values), None)
@@ -376,15 +401,12 @@ def read_truth(
     grade = None
     if grades is not None:
         argument = "positives" if gains is None else "gains"
-        grades = [as_list(row) for row in grades]
-        if [len(row) for row in grades] != lengths.tolist():
-            rule = "have a grade for each item of `positives`"
-            raise ValueError(f"`{argument}` must {rule}; got lists of other lengths.")
-        values = as_floats(argument, "grades", list(chain.from_iterable(grades)))
-        is_finite = np.isfinite(values)
-        if not is_finite.all():
-            raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~is_finite][0]}.")
-        grade = torch.from_numpy(values).to(item.device)[is_listed]
+        rule = "have a grade for each item of `positives`"
+        values = read_entries(argument, "grades", grades, lengths, beside="positives", rule=rule)
+        is_finite = values.isfinite()
+        if not bool(is_finite.all()):
+            raise ValueError(f"`{argument}` must hold grades that are finite; got {float(values[~is_finite][0])}.")
+        grade = values.to(item.device)[is_listed]
     return Truth(query[is_listed], item[is_listed], is_junk[is_listed], grade), len(lengths)
 
 
@@ -409,7 +431,9 @@ def _join_lists(row: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
     """Return the items of some lists of a query end to end."""
     items: list[Any] = []
     for name in names:
-        items.extend(as_list(row.get(name, ())))
+        items_of_list = as_list(row.get(name, ()))
+        check_kinds([items_of_list], _ROWS, f"`positives` must hold a list of items as {name!r}")
+        items.extend(items_of_list)
     return items
 
 

@@ -51,7 +51,8 @@ def evaluate_stream(
             with drawn galleries or groups, that needs lists, or that searches every query among the others, for a
             counter without `self_index` of all.
     """
-    _checks.instance("counter", counter, (RankCounter,))
+    if not isinstance(counter, RankCounter):
+        raise TypeError(f"`counter` must be a RankCounter; got {type(counter).__name__}.")
     _checks.positive_int("max_rank", max_rank)
     named_protocol = protocol
     protocol = find_protocol(named_protocol)
