@@ -109,11 +109,7 @@ def person_search(
     _checks.length("boxes", len(boxes), len(embeddings))
     true_images = _checked_labels("true_images", true_images, device, len(true_boxes))
     images = _checked_labels("images", images, device, len(boxes))
-    if galleries is not None:
-        _checks.length("galleries", len(galleries), len(query))
-        galleries = [
-            _checked_labels(f"galleries[{place}]", searched, device) for place, searched in enumerate(galleries)
-        ]
+    galleries = _checked_galleries(galleries, len(query), device)
     cameras = None
     if changed_protocol.same_camera == "all":
         query_cameras = _checked_labels("query_cameras", query_cameras, device, len(query))
@@ -129,16 +125,14 @@ def person_search(
     # Only the first true box of a person in an image counts.
     appearances = torch.stack([true_identities, true_images], dim=1)
     first = Grouping.of(appearances.unique(dim=0, return_inverse=True)[1]).first
-    true_boxes = true_boxes[first]
-    true_images = true_images[first]
-    person, box = _overlapping(boxes, images, true_boxes, true_images)
+    person, box = _overlapping(boxes, images, true_boxes[first], true_images[first])
     scene = _Scene(
         query=query,
         embeddings=embeddings,
         query_images=query_images,
         query_identities=query_identities,
         images=images,
-        true_images=true_images,
+        true_images=true_images[first],
         true_identities=true_identities[first],
         person=person,
         box=box,
@@ -149,7 +143,7 @@ def person_search(
     results = _evaluate(scene, changed_protocol, Setup("pessimistic", similarity, lists=True, cut=True), max_rank)
     labels = ("identities",) if cameras is None else ("identities", "cameras")
     ranking = Ranking(results.ranks, results.counts, results.query_index, results.query_identities, labels=labels)
-    corners = {"boxes": boxes, "true_boxes": true_boxes}
+    corners = {"boxes": boxes, "true_boxes": true_boxes[first]}
     results_made(ranking, RankedSamples(changed_protocol, protocol, num_gallery=len(boxes), boxes=corners))
     return results
 
@@ -171,6 +165,14 @@ def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Ten
 def _checked_labels(argument: str, values: Any, device: torch.device, length: int | None = None) -> Tensor:
     """Raise unless labels are whole numbers."""
     return _checks.whole_labels(argument, values, length, may_be_names=True).long().to(device)
+
+
+def _checked_galleries(galleries: Any, num_queries: int, device: torch.device) -> list[Tensor] | None:
+    """Raise unless there is a list of images for each query, or None."""
+    if galleries is None:
+        return None
+    _checks.length("galleries", len(galleries), num_queries)
+    return [_checked_labels(f"galleries[{place}]", gallery, device) for place, gallery in enumerate(galleries)]
 
 
 def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[Tensor, "boxes 4"]:

@@ -141,12 +141,11 @@ def evaluate_lists(
     _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
     _checks.one_of("unknown_queries", unknown_queries, _names.UnknownQueries)
     _checks.positive_int("max_rank", max_rank)
-    has_truth = positives is not None
     is_named = protocol is not None
     cameras = {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras}
     protocol = protocol_of_lists(protocol, cameras)
     changed_protocol, further_labels, needed = take_protocol(
-        protocol, options, lists=has_truth, lists_argument="positives"
+        protocol, options, lists=positives is not None, lists_argument="positives"
     )
     if changed_protocol.gallery_draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {changed_protocol.gallery_draw!r}.")
@@ -161,7 +160,7 @@ def evaluate_lists(
         arguments_of_labels={**labels, "self_index": self_index},
         arguments_of_positives={"gains": gains, "num_positives": num_positives},
     )
-    if has_truth and options.get("leave_one_out"):
+    if positives is not None and options.get("leave_one_out"):
         raise ValueError("`leave_one_out` must come with labels and `self_index`; got `positives`.")
 
     rows = as_lists(retrieved)
@@ -187,9 +186,8 @@ def evaluate_lists(
         raise ValueError(f"`positives` must be given under protocol {name!r}, which ranks groups; got none.")
     reader = ItemReader()
     items, queries, arrays = read_labeled_lists(rows, labels, reader, missing_queries, unknown_queries)
-    checked_labels = Labels.from_arguments(arrays, changed_protocol, items.device, self_index=self_index)
     samples = RankedSamples(changed_protocol, protocol)
-    return _evaluate_by_labels(items, queries, checked_labels, samples, reader, max_rank=max_rank)
+    return _evaluate_by_labels(items, queries, arrays, samples, reader, self_index=self_index, max_rank=max_rank)
 
 
 def _check_arguments_fit(
@@ -254,10 +252,18 @@ def _evaluate_by_truth(
 
 
 def _evaluate_by_labels(
-    items: Entries, queries: ListQueries, labels: Labels, samples: RankedSamples, reader: ItemReader, *, max_rank: int
+    items: Entries,
+    queries: ListQueries,
+    arrays: Mapping[str, Any],
+    samples: RankedSamples,
+    reader: ItemReader,
+    *,
+    self_index: Any,
+    max_rank: int,
 ) -> RetrievalResults:
-    """Evaluate lists under the labels of their queries and items; `samples` have the protocol."""
+    """Evaluate lists under the labels of their queries and items, by argument; `samples` have the protocol."""
     protocol = samples.protocol
+    labels = Labels.from_arguments(arrays, protocol, items.device, self_index=self_index)
     check_own_places(protocol, labels.self_index, len(items))
     labels.check(protocol)
     num_repeated = count_repeated(items)
