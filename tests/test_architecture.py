@@ -437,7 +437,6 @@ ONE_IMPORTER = {
     "report.detection_page": "one page",
     "report.retrieval_page": "one page",
     "tasks.comparison.paired_queries": "one order of the queries, with the reasons why there is none",
-    "tasks.vector_indexes.exact_search": "scores of a gallery in blocks; over 400 lines with the lists of an index",
 }
 """modules that a single other module imports, and why they are files of their own"""
 
