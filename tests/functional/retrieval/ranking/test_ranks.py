@@ -38,16 +38,11 @@ def tied_of(ranks: PositiveRanks, sizes: list[int]) -> list[list[tuple[int, int,
     return [[tuple(row) for row in group.tolist()] for group in of_each_positive(ranks).split(sizes)]
 
 
-@given(problems(ties=ALL_TIES))
-def test_ranks_are_those_of_the_slow_reference(problem):
+@given(problems(ties=ALL_TIES), st.sampled_from([None, 1, TINY, 3 * TINY, 1000]))
+def test_ranks_are_those_of_the_slow_reference_in_tiles_of_any_size(problem, max_bytes):
     expected = problem.reference()
-    assert as_lists(ranks_of(problem)) == (expected.ranks, expected.num_candidates, expected.tied)
-
-
-@examples(50)
-@given(problems(ties=ALL_TIES), st.sampled_from([1, TINY, 3 * TINY, 1000]))
-def test_the_memory_bound_changes_nothing(problem, max_bytes):
-    assert as_lists(ranks_of(problem, max_bytes=max_bytes)) == as_lists(ranks_of(problem))
+    found = as_lists(ranks_of(problem, max_bytes=max_bytes))
+    assert found == (expected.ranks, expected.num_candidates, expected.tied)
 
 
 @examples(50)
@@ -77,20 +72,13 @@ def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_
     assert found == as_lists(ranks_of(problem))
 
 
-@examples(20)
-@given(problems())
-def test_a_monotone_rescaling_of_scores_changes_nothing(problem):
-    assert as_lists(ranks_of(problem)) == as_lists(
-        rank_positives_from_scores(problem.scores.double() / 1024 - 7, *problem.labels, **problem.options)
-    )
-
-
-@examples(30)
-@given(problems(ties=ALL_TIES), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
-def test_scores_of_any_floating_dtype_are_ranked(problem, dtype):
+@examples(40)
+@given(problems(ties=ALL_TIES), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]), st.booleans())
+def test_neither_the_dtype_of_scores_nor_a_monotone_rescaling_changes_anything(problem, dtype, is_rescaled):
     exact = problem.scores.clamp(max=100)  # exact in every dtype
     expected = rank_positives_from_scores(exact, *problem.labels, **problem.options)
-    found = rank_positives_from_scores(exact.to(dtype), *problem.labels, **problem.options)
+    scores = exact.double() / 1024 - 7 if is_rescaled else exact.to(dtype)
+    found = rank_positives_from_scores(scores, *problem.labels, **problem.options)
     assert as_lists(found) == as_lists(expected)
 
 

@@ -53,7 +53,6 @@ REFUSED = [
         r"`junk_pairs` must be a bool mask \[6, 30\], or a function that returns one; got torch.int64",
     ),
     ("mask", TypeError, r"`junk_pairs` must be a function, a bool mask \[6, 30\] or None; got str"),
-    (lambda queries, items: JUNK, ValueError, r"`junk_pairs` must return a mask \[6, 28\]"),
 ]
 
 

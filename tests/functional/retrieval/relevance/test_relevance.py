@@ -238,7 +238,6 @@ BAD = [
         "`camera_map` must map to cameras that are not mapped themselves; got [2] on both sides.",
     ),
     ({"search_cameras": (1,)}, ValueError, "`search_cameras` must come with cameras; got no `gallery_cameras`."),
-    ({"junk_pairs": 3}, TypeError, "`junk_pairs` must be a function, a bool mask [1, 2] or None; got int."),
     (
         {"query_sequences": torch.tensor([1])},
         ValueError,
@@ -295,7 +294,7 @@ def test_a_bad_list_is_named(arguments, error, message, unannotated):
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 8, 9, 40])
+@pytest.mark.parametrize("number", [0, 1, 40])
 def test_junk_identities_and_searched_cameras_may_be_few_or_many(number):
     identities, cameras = torch.stack([torch.arange(100) % 50, torch.arange(100) % 45], 1).unbind(1)  # columns
     chosen = range(3, 3 + number)
