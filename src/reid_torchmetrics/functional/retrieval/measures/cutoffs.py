@@ -148,10 +148,6 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: Gain = "
     return terms.per_block(ranks, share)
 
 
-def _linear_gain(grade: Tensor, largest: Tensor) -> Tensor:
-    return torch.where(largest < 2.0**900, grade, grade * 2.0**-100)
-
-
 def _exponential_gain(grade: Tensor, largest: Tensor) -> Tensor:
     # 2^(grade - shift) - 2^-shift, where shift is 0 except for huge grades. For tiny grades 2^grade - 1 has no digits.
     shift = (largest - 900).clamp(min=0)
@@ -159,7 +155,7 @@ def _exponential_gain(grade: Tensor, largest: Tensor) -> Tensor:
 
 
 GAINS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "linear": _linear_gain,
+    "linear": lambda grade, largest: torch.where(largest < 2.0**900, grade, grade * 2.0**-100),
     "exponential": _exponential_gain,
 }
 """The gain of a positive in nDCG, from its grade and the largest of its query.
@@ -245,14 +241,12 @@ def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     Its mean is mINP. Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI
     2021, where 1 - INP is the negative penalty (r_n - n) / r_n.
     """
-
-    def share(last: Tensor, num_positives: Tensor) -> Tensor:
-        return num_positives / in_float(last)
-
-    def expected_share(groups: terms.Groups, num_positives: Tensor) -> Tensor:
-        return num_positives * terms.expected_reciprocal(groups, groups.size, last=True)
-
-    return terms.from_one_positive(ranks, share, expected_share, last=True)
+    return terms.from_one_positive(
+        ranks,
+        lambda last, num_positives: num_positives / in_float(last),
+        lambda groups, num_positives: num_positives * terms.expected_reciprocal(groups, groups.size, last=True),
+        last=True,
+    )
 
 
 def _discount(places: terms.Places) -> Tensor:
@@ -298,14 +292,11 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
         ValueError: `k` is below 1.
     """
     _checks.positive_int("k", k)
-
-    def hit(first: Tensor, _: Tensor) -> Tensor:
-        return (first <= min(k, UNRETRIEVED)).double()
-
-    def expected_hit(groups: terms.Groups, _: Tensor) -> Tensor:
-        return 1 - terms.chance_of_none(groups, groups.num_within(k))
-
-    return terms.from_one_positive(ranks, hit, expected_hit)
+    return terms.from_one_positive(
+        ranks,
+        lambda first, _: (first <= min(k, UNRETRIEVED)).double(),
+        lambda groups, _: 1 - terms.chance_of_none(groups, groups.num_within(k)),
+    )
 
 
 def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -335,14 +326,11 @@ def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
 
     If P of t tied candidates are positive, the first of them is expected at the (t+1)/(P+1)-th.
     """
-
-    def rank(first: Tensor, _: Tensor) -> Tensor:
-        return in_float(first)
-
-    def expected_rank(groups: terms.Groups, _: Tensor) -> Tensor:
-        return groups.before + (groups.size + 1) / (groups.num_positives + 1).double()
-
-    return terms.from_one_positive(ranks, rank, expected_rank)
+    return terms.from_one_positive(
+        ranks,
+        lambda first, _: in_float(first),
+        lambda groups, _: groups.before + (groups.size + 1) / (groups.num_positives + 1).double(),
+    )
 
 
 def cmc_at(ranks: PositiveRanks, k: int, *, mode: _names.CmcMode = "first_match") -> Float[Tensor, " queries"]:

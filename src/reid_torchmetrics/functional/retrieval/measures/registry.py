@@ -259,15 +259,13 @@ def _median_rank(name: str, rule: MedianRule, rule_words: str) -> Measure:
     )
 
 
-def _average_precision(ranks: PositiveRanks, options: MeasureOptions, k: int) -> Tensor:
-    return average_precision(ranks, rule=options.rule, k=k or options.k, normalizer=options.normalizer)
-
-
 _NMRR = "normalized modified retrieval rank of {}"
 _ROWS = (
     Measure(
         "map",
-        _average_precision,
+        lambda ranks, options, k: average_precision(
+            ranks, rule=options.rule, k=k or options.k, normalizer=options.normalizer
+        ),
         "average precision, rule {options.rule}, over {depth}",
         may_take_k=True,
         title="mAP",
