@@ -20,7 +20,6 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._registries import Registry
 from reid_torchmetrics.functional.retrieval import scores as scoring
 from reid_torchmetrics.functional.retrieval.relevance import (
-    LABELS,
     GivenJunkPairs,
     LabelValues,
     Relevance,
@@ -247,8 +246,7 @@ class Labels:
         gallery = self.gallery.get("positions")
         if protocol.radius is None or query is None or gallery is None:
             return None
-        check = LABELS["positions"].check
-        return check("positions", query), check("positions", gallery), protocol.radius
+        return query, gallery, protocol.radius
 
     def _relevance_by_lists(
         self, ground_truth: GroundTruth, protocol: Protocol, source: Embeddings | Matrix

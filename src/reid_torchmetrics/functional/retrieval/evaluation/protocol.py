@@ -290,9 +290,8 @@ class Protocol:
             raise ValueError(f"`protocol` {self.name!r} needs `{lists_argument}`, lists for every query; got labels.")
 
     def changes(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that are fields with another value than that of the protocol."""
-        fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
-        values = {name: _as_field(name, value) for name, value in fields.items()}
+        """Return the options, fields, with another value than that of the protocol."""
+        values = {name: _as_field(name, value) for name, value in options.items()}
         return {name: value for name, value in values.items() if value != getattr(self, name)}
 
     def with_options(self, options: Mapping[str, Any]) -> Protocol:
