@@ -110,9 +110,7 @@ def rank_samples(
 
 
 @torch.no_grad()
-def problem_of_process(
-    samples: Samples, options: RankingOptions, facts: RankedSamples, *, max_bytes: int | None = None
-) -> RetrievalProblem | None:
+def problem_of_process(samples: Samples, options: RankingOptions, facts: RankedSamples) -> RetrievalProblem | None:
     """Return the problem of this process's queries and gallery items; None if it lacks either, or cannot rank them.
 
     `facts` are those about the samples of all processes, which decide whether embeddings are codes.
@@ -123,7 +121,7 @@ def problem_of_process(
     if not has_both_roles:
         return None
     try:
-        shared = share_samples(samples, options, ALONE, max_bytes=max_bytes)
+        shared = share_samples(samples, options, ALONE, max_bytes=None)
     except ValueError:  # the samples of all processes keep a rule that those of one alone break
         return None
     return shared.problem if shared.undefined is None else None

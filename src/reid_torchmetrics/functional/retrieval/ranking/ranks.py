@@ -34,6 +34,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     QueryCounts,
     Relevance,
+    TileRelevance,
     find_relevance,
     number_names,
 )
@@ -304,16 +305,24 @@ class _Counting:
 
         # The scores of all positives: every process fills its slots, and the other processes add zeros.
         scores = world.all_reduce_sum(self._scores[: num_slots + 1], lambda out: self._read(group, out.split(sizes)))
+
+        def share(buffer: Tensor, values_of: Callable[[TileRelevance], Any]) -> Sequence[Tensor]:
+            """Return values of all items that are listed for the queries, as their scores."""
+
+            def write(out: Tensor) -> None:
+                for rows, tile, slots in zip(group, self._relevance_of_group, out.split(sizes), strict=True):
+                    self._write(rows, tile.listed, values_of(tile), slots)
+
+            summed: Sequence[Tensor] = world.all_reduce_sum(buffer[: num_slots + 1], write).split(sizes)
+            return summed
+
+        part_places: Any = self._part.places  # not None where places break ties
         places = self._places[:0].split(no_slots)
         if self._part.ties.by_place:
-            places = world.all_reduce_sum(
-                self._places[: num_slots + 1], lambda out: self._read_places(group, out.split(sizes))
-            ).split(sizes)
+            places = share(self._places, lambda tile: part_places[tile.columns])
         grades = self._grades[:0].split(no_slots)
         if self._graded:
-            grades = world.all_reduce_sum(
-                self._grades[: num_slots + 1], lambda out: self._read_grades(group, out.split(sizes))
-            ).split(sizes)
+            grades = share(self._grades, lambda tile: tile.grades)
 
         # The negatives before them: every process counts the negatives of its part.
         if num_slots:
@@ -346,16 +355,6 @@ class _Counting:
             self._table.num_candidates[rows] = tile.num_candidates
             scores = self._tiles.read(rows, tile, ahead=len(group) > 1)
             self._write(rows, tile.listed, scores.masked_fill(~tile.positive, torch.nan), slots)
-
-    def _read_places(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
-        assert self._part.places is not None  # noqa: S101 - for the type checker
-        for rows, tile, slots in zip(group, self._relevance_of_group, out, strict=True):
-            self._write(rows, tile.listed, self._part.places[tile.columns], slots)
-
-    def _read_grades(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
-        for rows, tile, slots in zip(group, self._relevance_of_group, out, strict=True):
-            assert tile.grades is not None  # noqa: S101 - for the type checker
-            self._write(rows, tile.listed, tile.grades, slots)
 
     def _write(self, rows: slice, listed: Tensor, values: Tensor, out: Tensor) -> None:
         """Write the values of listed items to the slots of this process, and zeros to all other slots."""
