@@ -33,8 +33,8 @@ from reid_torchmetrics.files import (
     fill_boxes_and_areas,
     find_images,
     masks_of_annotations,
+    on_images,
     parsed,
-    places_of_images,
     read_data_set,
     read_results,
     readable,
@@ -401,7 +401,7 @@ def _read_results(source: str, path: str | os.PathLike[str], images: Mapping[Any
     if not len(has_boxes) or "caption" in table.other_keys or (has_boxes.any() and not has_boxes.all()):
         raise UnreadRowsError
     table, notes = with_ids_of_images(source, table, list(images.values()))
-    places_of_images(table, images, truth.cats)
+    table = on_images(table, images, truth.cats)
     check_category_names(table, truth.cats.values())
     for note in notes:
         if note.is_doubtful:

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
     from .coco_metrics import read_images, write_images
     from .coco_names import are_results, find_images
     from .coco_rows import CocoReading, parsed, row_list
-    from .coco_tables import (
-        check_category_names,
-        check_flags,
-        check_keys,
-        places_of_images,
-        read_coco,
-        with_ids_of_images,
-    )
+    from .coco_tables import check_category_names, check_flags, check_keys, on_images, read_coco, with_ids_of_images
     from .file_names import ImagesByName, bare_name, check_apart
     from .foreign_annotations import OTHER_DOCUMENTS, remedy_of_json
     from .json_blocks import UnreadRowsError
@@ -57,7 +50,7 @@ _NAMES = {
     "coco_metrics": "read_images write_images",
     "coco_names": "are_results find_images",
     "coco_rows": "CocoReading parsed row_list",
-    "coco_tables": "check_category_names check_flags check_keys places_of_images read_coco with_ids_of_images",
+    "coco_tables": "check_category_names check_flags check_keys on_images read_coco with_ids_of_images",
     "file_names": "ImagesByName bare_name check_apart",
     "foreign_annotations": "OTHER_DOCUMENTS remedy_of_json",
     "json_blocks": "UnreadRowsError",

@@ -40,7 +40,7 @@ from .coco_columns import (
 from .coco_masks import are_of_other_sizes, masks_of_list, num_without_mask
 from .coco_names import are_results, find_categories, find_images, rows_of_data_set
 from .foreign_annotations import remedy_of_data_set, remedy_of_file, remedy_of_results
-from .object_tables import areas_of_update, image_columns, values_of_images
+from .object_tables import ObjectTable, images_of, values_of_images
 
 _SHAPE_OF_COLUMN = {
     "segmentation": "segm",
@@ -188,62 +188,64 @@ def _image_dicts(
     has_areas: bool,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the dicts of detections and of ground truths, one for each image."""
-    columns: dict[str, Any] = {"scores": _numbers(detections.rows, "score")}
-    if reading.has_result_boxes:
-        columns["boxes"] = _numbers(detections.rows, "bbox").reshape(-1, 4)
-    if has_areas:
-        columns["detection_area"] = _numbers(detections.rows, "area")
-    true_columns: dict[str, Any] = {
-        "iscrowd": np.array([int(row.get("iscrowd", 0)) for row in annotations.rows], dtype=np.int64),
-        "area": areas_of_update(np.array([row.get("area", math.nan) for row in annotations.rows], dtype=np.float64)),
-    }
-    if "keypoints" in reading.iou_type:
-        true_columns["num_keypoints"] = np.array(list(map(_num_keypoints, annotations.rows)), dtype=np.int64)
-    if reading.has_true_boxes:
-        true_columns["boxes"] = _numbers(annotations.rows, "bbox").reshape(-1, 4)
-    if masks:
-        columns["masks"] = masks["results"]
-        true_columns["masks"] = masks["annotations"]
-    of_images = values_of_images(images)
+    # Values of each image; flags come before rows get other values.
+    of_images: dict[str, list[Any]] = {}
+    true_values = values_of_images(images)
     if reading.is_federated:
-        of_images |= {key: [image[key] for image in images] for key in LISTS}
+        true_values |= {key: [image[key] for image in images] for key in LISTS}
     else:
         is_ignored = partial(counts_although_ignored, reads_keypoints="keypoints" in reading.iou_type)
-        of_images["ignore"] = []
+        true_values["ignore"] = []
         for rows in _by_image(annotations.rows, images):  # for the diagnosis
             flags = torch.tensor(list(map(is_ignored, rows)), device="cpu")
-            of_images["ignore"].append(flags if any("ignore" in row for row in rows) else None)
-    return (
-        _dicts_of_rows(detections.rows, images, columns, {}, reading.iou_type),
-        _dicts_of_rows(annotations.rows, images, true_columns, of_images, reading.iou_type),
-    )
+            true_values["ignore"].append(flags if any("ignore" in row for row in rows) else None)
+    if "rotated" in reading.iou_type:
+        of_images["rotated_boxes"] = _rotated_boxes(detections.rows, images)
+        true_values["rotated_boxes"] = _rotated_boxes(annotations.rows, images)
+
+    # Columns of objects.
+    keys = ["category_id", "score", *(["bbox"] if reading.has_result_boxes else ())]
+    true_keys = ["category_id", "iscrowd", "area", *(["bbox"] if reading.has_true_boxes else ())]
+    if has_areas:
+        keys.append("detection_area")
+        for row in detections.rows:
+            row["detection_area"] = row["area"]
+    for row in annotations.rows:
+        row["iscrowd"] = row.get("iscrowd", 0)
+        row["area"] = row.get("area", math.nan)
+    if "keypoints" in reading.iou_type:
+        keys.append("keypoints")
+        true_keys.extend(("keypoints", "num_keypoints"))
+        for row in annotations.rows:
+            row["num_keypoints"] = _num_keypoints(row)
+    ids = [image["id"] for image in images]
+    preds = images_of(_table(detections, keys, ids, masks), of_images)
+    target = images_of(_table(annotations, true_keys, ids, masks), true_values)
+    return list(preds), list(target)
 
 
-def _dicts_of_rows(
-    rows: Sequence[Row],
-    images: Sequence[Row],
-    columns: dict[str, Any],
-    of_images: dict[str, list[Any]],
-    iou_type: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Return the dict of each image, with the labels and shapes of its rows, and more columns and values."""
-    columns["labels"] = np.array([int(row["category_id"]) for row in rows], dtype=np.int64)
-    if "keypoints" in iou_type and rows:
-        columns["keypoints"] = _numbers(rows, "keypoints").reshape(len(rows), -1, 3)
-    elif "keypoints" in iou_type:
-        columns["keypoints"] = np.empty(0)
-    if "rotated" in iou_type:
-        of_images["rotated_boxes"] = []
-        for image_rows in _by_image(rows, images):  # of 5 numbers or 8
-            boxes = torch.from_numpy(_numbers(image_rows, "rotated_box"))
-            of_images["rotated_boxes"].append(boxes if image_rows else boxes.view(0, 5))
-    image_of_row = _places(rows, [image["id"] for image in images])
-    return list(image_columns(columns, image_of_row, len(images), of_images))
+def _rotated_boxes(rows: Sequence[Row], images: Sequence[Row]) -> list[torch.Tensor]:
+    """Return the rotated boxes of each image, of 5 numbers or 8."""
+    boxes = []
+    for image_rows in _by_image(rows, images):
+        image_boxes = torch.from_numpy(_column(image_rows, "rotated_box"))
+        boxes.append(image_boxes if image_rows else image_boxes.view(0, 5))
+    return boxes
 
 
-def _numbers(rows: Sequence[Row], key: str) -> NDArray[np.float64]:
-    """Return the numbers under a key of all rows."""
-    return np.array([row[key] for row in rows], dtype=np.float64)
+def _table(row_list: RowList, keys: Sequence[str], images: list[Any], masks: Mapping[str, RunMasks]) -> ObjectTable:
+    """Return some columns of rows as a table, given the ids of all images."""
+    columns = {key: _column(row_list.rows, key) for key in keys}
+    return ObjectTable(images, _places(row_list.rows, images), columns, masks.get(row_list.name))
+
+
+def _column(rows: Sequence[Row], key: str) -> NDArray[Any]:
+    """Return the numbers under a key of all rows, [rows] or [rows, numbers], or [rows, keypoints, 3]."""
+    dtype = np.int64 if key in ("category_id", "iscrowd", "num_keypoints") else np.float64
+    column = np.array([row[key] for row in rows], dtype=dtype)
+    if key == "bbox":
+        return column.reshape(-1, 4)
+    return column.reshape(len(rows), -1, 3) if key == "keypoints" and rows else column
 
 
 def parsed(path: str | PathLike[str]) -> Any:

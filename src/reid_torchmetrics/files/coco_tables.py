@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reid_torchmetrics.functional.detection.batches import ImageColumns
 
@@ -22,15 +21,7 @@ from .coco_masks import are_of_other_sizes
 from .coco_names import find_images
 from .coco_rows import CocoReading, check_images, notes_on_dropped, read_categories, read_rows, row_list
 from .json_blocks import UnreadRowsError
-from .object_tables import (
-    ANNOTATION_COLUMNS,
-    ObjectTable,
-    areas_of_update,
-    image_columns,
-    read_data_set,
-    read_results,
-    values_of_images,
-)
+from .object_tables import ANNOTATION_COLUMNS, ObjectTable, images_of, read_data_set, read_results, values_of_images
 
 
 def read_coco(
@@ -75,21 +66,36 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
         results = results.at(np.isin(results.columns["category_id"], list(categories)).nonzero()[0])
     annotations = data_set.annotations
     ids = [image["id"] for image in images]
-    result_images = places_of_images(results, ids, categories)
-    annotation_images = places_of_images(annotations, ids, categories)
+    results = on_images(results, ids, categories)
+    annotations = on_images(annotations, ids, categories)
     check_keys("results", results, reading.columns(RESULTS, has_boxes=False))
     check_keys("annotations", annotations, reading.columns(ANNOTATIONS, has_boxes=True))
     _check_annotations(annotations, has_boxes=reading.has_true_boxes and reading.invalid != "drop")
     if annotations.masks is not None and results.masks is not None:
         sizes = np.concatenate([annotations.masks.sizes, results.masks.sizes])
-        _check(not are_of_other_sizes(np.concatenate([annotation_images, result_images]), sizes).any())
+        _check(not are_of_other_sizes(np.concatenate([annotations.images, results.images]), sizes).any())
         if reading.has_true_boxes:
             _check(not np.isnan(annotations.columns["bbox"]).any())
 
     reading.notes.extend([*notes, *notes_on_dropped(results_path, num_results, len(results.images))])
+
+    # Areas as COCO's API takes them, see `coco_areas`.
+    columns = dict(results.columns)
+    true_columns = dict(annotations.columns)
+    boxes = columns["bbox"]
+    has_boxes = ~np.isnan(boxes[:, 0])
+    if len(boxes) and reading.iou_type != ("bbox",) and (reading.has_result_boxes or has_boxes[0]):
+        _check(has_boxes.all())
+        if reading.detection_areas == "coco":
+            columns["detection_area"] = boxes[:, 2] * boxes[:, 3]
+            reading.notes.append(note_on_areas(results_path, "bbox"))
+    if not reading.has_result_boxes:
+        del columns["bbox"]
+    if not reading.has_true_boxes:
+        del true_columns["bbox"]
     return (
-        _detections(results, result_images, len(images), results_path, reading),
-        _ground_truths(annotations, annotation_images, images, reading),
+        images_of(replace(results, columns=columns), {}),
+        images_of(replace(annotations, columns=true_columns), values_of_images(images)),
     )
 
 
@@ -122,8 +128,8 @@ def check_category_names(results: ObjectTable, categories: Iterable[Row]) -> Non
         _check({(row["id"], row.get("name")) for row in categories}.issuperset(pairs))
 
 
-def places_of_images(table: ObjectTable, images: Iterable[Any], categories: Collection[Any]) -> NDArray[np.int64]:
-    """Return the place of the image of each object among all images, given their ids and those of categories, if any.
+def on_images(table: ObjectTable, images: Iterable[Any], categories: Collection[Any]) -> ObjectTable:
+    """Return the same objects among all images of a data set, given their ids and those of categories, if any.
 
     Files with objects in other images or of other categories are left to the reader of rows.
     """
@@ -131,7 +137,7 @@ def places_of_images(table: ObjectTable, images: Iterable[Any], categories: Coll
     images_of_objects = np.array([places.get(image, -1) for image in table.references], dtype=np.int64)[table.images]
     _check((images_of_objects >= 0).all())
     _check(not categories or np.isin(table.columns["category_id"], list(categories)).all())
-    return images_of_objects
+    return replace(table, references=list(places), images=images_of_objects)
 
 
 def check_keys(name: str, table: ObjectTable, columns: Sequence[Column]) -> None:
@@ -154,39 +160,3 @@ def check_flags(annotations: ObjectTable) -> None:
     is_crowd = annotations.columns["iscrowd"]
     _check(((is_crowd == 0) | (is_crowd == 1)).all())
     _check("ignore" not in annotations.other_keys)
-
-
-def _detections(
-    results: ObjectTable, images: NDArray[np.int64], num_images: int, path: str, reading: CocoReading
-) -> ImageColumns:
-    """Return the detections, sorted by image; a note if their areas are those of other shapes."""
-    boxes = results.columns["bbox"]
-    columns: dict[str, Any] = {"labels": results.columns["category_id"], "scores": results.columns["score"]}
-    if results.masks is not None:
-        columns["masks"] = results.masks
-    if reading.has_result_boxes:
-        columns["boxes"] = boxes
-    # As COCO's API does, see `coco_areas`.
-    has_boxes = ~np.isnan(boxes[:, 0])
-    if len(boxes) and reading.iou_type != ("bbox",) and (reading.has_result_boxes or has_boxes[0]):
-        _check(has_boxes.all())
-        if reading.detection_areas == "coco":
-            columns["detection_area"] = boxes[:, 2] * boxes[:, 3]
-            reading.notes.append(note_on_areas(path, "bbox"))
-    return image_columns(columns, images, num_images, {})
-
-
-def _ground_truths(
-    annotations: ObjectTable, images: NDArray[np.int64], rows: Sequence[Row], reading: CocoReading
-) -> ImageColumns:
-    """Return the ground truths, sorted by image; `rows` are those of the images."""
-    columns: dict[str, Any] = {
-        "labels": annotations.columns["category_id"],
-        "iscrowd": annotations.columns["iscrowd"],
-        "area": areas_of_update(annotations.columns["area"]),
-    }
-    if reading.has_true_boxes:
-        columns["boxes"] = annotations.columns["bbox"]
-    if annotations.masks is not None:
-        columns["masks"] = annotations.masks
-    return image_columns(columns, images, len(rows), values_of_images(rows))

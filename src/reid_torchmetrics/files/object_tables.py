@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any, BinaryIO, NamedTuple
@@ -55,6 +55,13 @@ _MASK_TYPES = {
 RESULT_COLUMNS = ("category_id", "score", "bbox")
 _RESULT_NAMES = {"file_name", "category_name"}
 ANNOTATION_COLUMNS = ("category_id", "iscrowd", "area", "bbox")
+_KEYS_OF_UPDATE = {
+    "category_id": "labels",
+    "score": "scores",
+    "bbox": "boxes",
+    **{key: key for key in ("iscrowd", "area", "detection_area", "keypoints", "num_keypoints")},
+}
+"""keys of images by the keys of rows"""
 _OTHER_KEYS = ("id", "segmentation")  # of most files
 
 
@@ -70,7 +77,7 @@ class ObjectTable:
     """values by the keys of rows, arrays [objects] or [objects, 4], with NaN for no box"""
     masks: RunMasks | None
     """None if they are not read"""
-    other_keys: set[str]
+    other_keys: set[str] = field(default_factory=set)
     """keys of rows that are no columns"""
 
     def at(self, rows: NDArray[np.int64]) -> ObjectTable:
@@ -187,11 +194,6 @@ def _column(rows: list[Any], key: str, kind: _ColumnType) -> NDArray[Any]:
         raise UnreadRowsError from error
 
 
-def areas_of_update(areas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the areas of annotations, NaN for none, as `update` takes them: 0 for none, and more for 0."""
-    return np.where(np.isnan(areas), 0, np.maximum(areas, SMALLEST_AREA))
-
-
 def values_of_images(images: Sequence[Row]) -> dict[str, list[Any]]:
     """Return the ids and sizes of images; by the sizes the diagnosis recognizes boxes of resized images."""
     sizes = []
@@ -201,15 +203,23 @@ def values_of_images(images: Sequence[Row]) -> dict[str, list[Any]]:
     return {"image_id": [image["id"] for image in images], "orig_size": sizes}
 
 
-def image_columns(
-    columns: Mapping[str, Any], images: NDArray[np.int64], num_images: int, of_images: Mapping[str, list[Any]]
-) -> ImageColumns:
-    """Return columns of objects, sorted by image, given the place of the image of each object."""
-    order = images.argsort(kind="stable")
-    sorted_columns: dict[str, Any] = {}
-    for key, column in columns.items():
-        sorted_columns[key] = column.at(order) if key == "masks" else torch.from_numpy(column[order])
-    return ImageColumns(torch.from_numpy(np.bincount(images, minlength=num_images)), sorted_columns, of_images)
+def images_of(table: ObjectTable, of_images: Mapping[str, list[Any]]) -> ImageColumns:
+    """Return the objects of a table in the form of `update`, with values for each image.
+
+    The `references` of the table are all images.
+    """
+    order = table.images.argsort(kind="stable")
+    columns: dict[str, Any] = {}
+    for key, key_of_update in _KEYS_OF_UPDATE.items():
+        if key in table.columns:
+            column = table.columns[key][order]
+            if key == "area":  # 0 stands for none
+                column = np.where(np.isnan(column), 0, np.maximum(column, SMALLEST_AREA))
+            columns[key_of_update] = torch.from_numpy(column)
+    if table.masks is not None:
+        columns["masks"] = table.masks.at(order)
+    counts = np.bincount(table.images, minlength=len(table.references))
+    return ImageColumns(torch.from_numpy(counts), columns, of_images)
 
 
 def size_of(image: Row) -> list[int | float] | None:
