@@ -147,12 +147,12 @@ class COCO:
         categories = self._rows(lists, "categories", TABLES["categories"])
         for row_list in (images, categories):
             _warn_of(repeated_id(row_list))  # pycocotools takes the last row
-        self.imgs = _by_id(images.rows)
-        self.cats = _by_id(categories.rows)
+        self.imgs = {row["id"]: row for row in images.rows}
+        self.cats = {row["id"]: row for row in categories.rows}
 
     def _index_annotations(self, annotations: Iterable[Row]) -> None:
         """Compute `anns`, `imgToAnns` and `catToImgs` from annotations that were checked."""
-        self.anns = _by_id(annotations)
+        self.anns = {row["id"]: row for row in annotations}
         self.imgToAnns: dict[Any, list[Row]] = defaultdict(list)
         self.catToImgs: dict[Any, list[Any]] = defaultdict(list)
         for row in annotations:
@@ -256,8 +256,8 @@ class COCO:
         rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else _content(resFile)
         # `self` may be a data set of pycocotools.
         results.dataset = _data_set_of_results(results._source, rows, self)
-        results.imgs = _by_id(results.dataset["images"])
-        results.cats = _by_id(results.dataset["categories"])
+        results.imgs = {row["id"]: row for row in results.dataset["images"]}
+        results.cats = {row["id"]: row for row in results.dataset["categories"]}
         results._index_annotations(results.dataset["annotations"])
         return results
 
@@ -359,11 +359,6 @@ def _source_name(source: Any, argument: str) -> str:
 def _content(source: Any) -> Any:
     """Return the contents of a JSON file; contents in memory are returned unchanged."""
     return parsed(source) if isinstance(source, (str, os.PathLike)) else source
-
-
-def _by_id(rows: Iterable[Row]) -> dict[Any, Row]:
-    """Return rows by their ids."""
-    return {row["id"]: row for row in rows}
 
 
 def _as_list(ids: Ids) -> list[Any]:

@@ -111,7 +111,9 @@ class CocoSide:
         are_crowds = [bool(row.get("iscrowd")) for row in rows]
         columns = {"iscrowd": torch.tensor(are_crowds, dtype=torch.float64, device=_CPU)}
         for key, shape in shapes.items():
-            columns[key] = _column(rows, key, *shape, is_finite=_is_finite(name, key))
+            # Boxes of results may be anything, and overlap nothing then.
+            is_finite = name == "annotations" or key not in ("area", "bbox")
+            columns[key] = _column(rows, key, *shape, is_finite=is_finite)
         return cls(
             coco=coco,
             ids=[row["id"] for row in rows],
@@ -197,11 +199,6 @@ def _shapes_of_columns(name: str, params: Any) -> dict[str, tuple[int, ...]]:
         if name == "annotations":
             shapes |= {"num_keypoints": (), "bbox": (4,)}
     return shapes
-
-
-def _is_finite(name: str, key: str) -> bool:
-    """Return whether numbers must be finite; boxes of results may be anything, and overlap nothing then."""
-    return name == "annotations" or key not in ("area", "bbox")
 
 
 def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:

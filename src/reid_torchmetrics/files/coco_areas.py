@@ -6,6 +6,7 @@ Source: `COCO.loadRes` of pycocotools; `LVISResults` of lvis-api has the same ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reid_torchmetrics.functional.detection.inputs import SHAPES_IN_WORDS
@@ -15,7 +16,7 @@ from .coco_masks import masks_of_list
 
 _KEYS = {"bbox": "bbox", "segmentation": "segm", "keypoints": "keypoints"}
 """keys of results in the order in which areas are taken from them, with the value of `iou_type` for each"""
-_COLUMNS = {column.key: column.required() for column in RESULTS}
+_COLUMNS = {column.key: replace(column, is_required=True) for column in RESULTS}
 
 
 def shape_of_areas(rows: Sequence[Row]) -> str | None:

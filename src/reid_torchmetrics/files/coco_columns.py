@@ -82,6 +82,8 @@ def is_finite_number(value: object) -> bool:
 
 def is_whole_number(value: object) -> bool:
     """Return whether a value is an int, or a float without a fraction, that fits int64."""
+    if type(value) is int:
+        return value in _INT64
     if not is_finite_number(value):
         return False
     return float(value) % 1 == 0 and int(value) in _INT64  # type: ignore[arg-type, call-overload]
@@ -126,29 +128,22 @@ class Column:
     key: str
     kind: ValueKind | None
     """the allowed values; None for values with a check of their own, such as masks"""
-    default: Any = _NO_VALUE
-    """the value of rows without the key"""
+    is_required: bool = True
+    """whether a row without the key is an error"""
     other_keys: tuple[str, ...] = ()
     """keys of other tools for the same values, in lower case without `_` and `-`; messages name them"""
-
-    @property
-    def is_required(self) -> bool:
-        """Return whether a row without the key is an error."""
-        return self.default is _NO_VALUE
-
-    def required(self) -> Column:
-        """Return the same column for rows that must have it."""
-        return replace(self, default=_NO_VALUE)
 
 
 _IMAGE_ID = Column("image_id", IMAGE_ID, other_keys=("image", "imgid", "img", "imagename", "filename"))
 _CATEGORY_ID = Column(
     "category_id", WHOLE_NUMBER, other_keys=("classid", "class", "cls", "category", "labelid", "label", "catid")
 )
-_BOX = Column("bbox", BOX, default=None, other_keys=("box", "boxes", "boundingbox", "xywh", "xyxy"))
-_MASK = Column("segmentation", None, default=None, other_keys=("mask", "masks", "segm", "rle", "polygon", "polygons"))
-_KEYPOINTS = Column("keypoints", KEYPOINTS, default=None, other_keys=("kpts", "points", "pose", "landmarks"))
-_ROTATED_BOX = Column("rotated_box", ROTATED_BOX, default=None, other_keys=("rotatedbbox", "corners"))
+_BOX = Column("bbox", BOX, is_required=False, other_keys=("box", "boxes", "boundingbox", "xywh", "xyxy"))
+_MASK = Column(
+    "segmentation", None, is_required=False, other_keys=("mask", "masks", "segm", "rle", "polygon", "polygons")
+)
+_KEYPOINTS = Column("keypoints", KEYPOINTS, is_required=False, other_keys=("kpts", "points", "pose", "landmarks"))
+_ROTATED_BOX = Column("rotated_box", ROTATED_BOX, is_required=False, other_keys=("rotatedbbox", "corners"))
 
 RESULTS = (
     _IMAGE_ID,
@@ -162,10 +157,10 @@ RESULTS = (
 ANNOTATIONS = (
     _IMAGE_ID,
     _CATEGORY_ID,
-    Column("iscrowd", FLAG, default=0, other_keys=("crowd", "isgroup", "isgroupof")),
-    Column("area", AREA, default=None),
-    Column("ignore", FLAG, default=0),
-    Column("num_keypoints", COUNT, default=None),
+    Column("iscrowd", FLAG, is_required=False, other_keys=("crowd", "isgroup", "isgroupof")),
+    Column("area", AREA, is_required=False),
+    Column("ignore", FLAG, is_required=False),
+    Column("num_keypoints", COUNT, is_required=False),
     _BOX,
     _MASK,
     _KEYPOINTS,
@@ -173,13 +168,13 @@ ANNOTATIONS = (
 )
 IMAGES = (
     Column("id", IMAGE_ID, other_keys=("imageid", "imgid")),
-    Column("file_name", TEXT, default=None),
-    Column("width", None, default=None),
-    Column("height", None, default=None),
+    Column("file_name", TEXT, is_required=False),
+    Column("width", None, is_required=False),
+    Column("height", None, is_required=False),
 )
 CATEGORIES = (
     Column("id", WHOLE_NUMBER, other_keys=("categoryid", "catid", "classid")),
-    Column("name", TEXT, default=None),
+    Column("name", TEXT, is_required=False),
 )
 TABLES = {"images": IMAGES, "categories": CATEGORIES, "annotations": ANNOTATIONS, "results": RESULTS}
 """the columns of each list"""

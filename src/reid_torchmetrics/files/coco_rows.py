@@ -90,7 +90,7 @@ class CocoReading:
             if column.key == "score" and self.invalid != "drop":
                 columns.append(replace(column, kind=FINITE_NUMBER))
             elif column.key in ("keypoints", "rotated_box") or (column.key == "bbox" and has_boxes):
-                columns.append(column.required())
+                columns.append(replace(column, is_required=True))
             else:
                 columns.append(column)
         return columns
