@@ -205,7 +205,18 @@ def test_results_of_unknown_categories_are_an_error_or_left_out_with_a_line(tmp_
     guesses = []
     preds, _ = read(tmp_path, lists, "bbox", unknown_categories="drop", guesses=guesses)
     assert preds[1]["scores"].tolist() == [0.5, 0.9]
-    assert guesses == [f"{tmp_path / 'found.json'}: left out 1 of 3 results of categories that the data set lacks"]
+    line = f"{tmp_path / 'found.json'}: left out 1 of 3 results of categories that the data set lacks"
+    assert guesses == [line]
+
+    # Results of masks of which some have boxes are read by rows, and the line comes once.
+    del lists["results"][1]["bbox"]
+    for row in lists["results"]:
+        row["segmentation"] = {"size": [80, 100], "counts": [0, 8000]}
+    for row in lists["annotations"]:
+        del row["ignore"]
+    guesses = []
+    read(tmp_path, lists, "segm", unknown_categories="drop", detection_areas="shape", guesses=guesses)
+    assert guesses == [line]
 
 
 def test_boxes_that_count_as_masks_are_told_and_a_data_set_without_masks_is_an_error(tmp_path):

@@ -64,6 +64,7 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
     num_results = len(results.images)
     if reading.unknown_categories == "drop" and categories:
         results = results.at(np.isin(results.columns["category_id"], list(categories)).nonzero()[0])
+    notes += notes_on_dropped(results_path, num_results, len(results.images))
     annotations = data_set.annotations
     ids = [image["id"] for image in images]
     results = on_images(results, ids, categories)
@@ -77,8 +78,6 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
         if reading.has_true_boxes:
             _check(not np.isnan(annotations.columns["bbox"]).any())
 
-    reading.notes.extend([*notes, *notes_on_dropped(results_path, num_results, len(results.images))])
-
     # Areas as COCO's API takes them, see `coco_areas`.
     columns = dict(results.columns)
     true_columns = dict(annotations.columns)
@@ -88,11 +87,12 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
         _check(has_boxes.all())
         if reading.detection_areas == "coco":
             columns["detection_area"] = boxes[:, 2] * boxes[:, 3]
-            reading.notes.append(note_on_areas(results_path, "bbox"))
+            notes.append(note_on_areas(results_path, "bbox"))
     if not reading.has_result_boxes:
         del columns["bbox"]
     if not reading.has_true_boxes:
         del true_columns["bbox"]
+    reading.notes.extend(notes)
     return (
         images_of(replace(results, columns=columns), {}),
         images_of(replace(annotations, columns=true_columns), values_of_images(images)),
