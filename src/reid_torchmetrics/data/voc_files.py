@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -17,7 +17,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.files import ImagesByName
 from reid_torchmetrics.tasks.rotated_boxes import CORNER_ORDER, crossing_edges
 
-from .box_lines import check_edges, check_lines, find_labels, finite_numbers, labels_by_name
+from .box_lines import Dicts, check_edges, check_lines, find_labels, finite_numbers, labels_by_name
 from .folders import Folder, has_files, list_files, warn_of_exchange
 from .line_tables import Line, LineTable, parse_numbers, read_lines, split_images, table_of_lines
 from .text_files import read_text_lines
@@ -39,8 +39,6 @@ _EDGES = ("xmin", "ymin", "xmax", "ymax")
 _HEADERS = ("imagesource", "gsd")  # first words of DOTA's lines without an object
 _NOT_DIFFICULT = ("", "0", "unspecified")  # texts of `difficult`, in small letters
 
-_Dicts = list[dict[str, Any]]
-
 
 class _Shape(NamedTuple):
     """The shape of a detection in a line of results."""
@@ -61,7 +59,7 @@ _CORNERS = _Shape(
 )
 
 
-def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = VOC_CLASSES) -> tuple[_Dicts, _Dicts]:
+def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = VOC_CLASSES) -> tuple[Dicts, Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
     A label is the place of the class in `class_names`. Boxes are corners, `box_format="xyxy"`, as in the files: pixels
@@ -125,7 +123,7 @@ def read_dota(
     class_names: Sequence[str] = DOTA_CLASSES,
     *,
     invalid: _names.InvalidAction = "count",
-) -> tuple[_Dicts, _Dicts]:
+) -> tuple[Dicts, Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `VocMAP(iou_type="rotated")`.
 
     A label is the place of the class in `class_names`. A line of results names an image by the last part of its name,
@@ -188,7 +186,7 @@ def _find_class(path: Path, classes: Collection[str]) -> str | None:
     return max(names, key=len, default=None)
 
 
-def _read_detections(results: Folder, documents: Sequence[Path], labels: Mapping[str, int], shape: _Shape) -> _Dicts:
+def _read_detections(results: Folder, documents: Sequence[Path], labels: Mapping[str, int], shape: _Shape) -> Dicts:
     """Read the detections of each image from a file for each class."""
     paths = list_files("results", results, ".txt")
     class_labels = []
@@ -241,7 +239,7 @@ def _find_images(lines: LineTable, documents: Sequence[Path]) -> Int[NDArray[np.
     return np.array(images, np.int64)[lines.words]
 
 
-def _ground_truths(lines: LineTable, labels: Mapping[str, int], shape: _Shape) -> _Dicts:
+def _ground_truths(lines: LineTable, labels: Mapping[str, int], shape: _Shape) -> Dicts:
     """Return the dict of the ground truths in each image, given lines of a class, a shape and a flag."""
     numbers = finite_numbers(lines, 0, (*shape.columns, "difficult"))
     columns = {

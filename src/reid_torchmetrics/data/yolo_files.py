@@ -13,7 +13,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
-from .box_lines import pair_images
+from .box_lines import Dicts, pair_images
 from .folders import Folder, list_files, warn_of_exchange
 from .image_sizes import LEAST_SHARE, MOST_SHARE, ImageSizes, Size, are_shares
 from .line_tables import Files, LineTable, exchange, is_number, parse_numbers, read_lines, split_images
@@ -36,8 +36,6 @@ _MAX_VISIBILITY = 2
 _MAX_CLASS = 2**63 - 1
 _CLASS_RULE = f"a class from 0 to {_MAX_CLASS}"
 
-_Dicts = list[dict[str, Any]]
-
 
 def read_yolo(
     labels: Folder,
@@ -45,7 +43,7 @@ def read_yolo(
     *,
     image_sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None = None,
     iou_type: _names.IouType | None = None,
-) -> tuple[_Dicts, _Dicts]:
+) -> tuple[Dicts, Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
     A line is the class, a shape in shares of the image and, in `results`, the confidence, behind which a tracking id is
@@ -96,8 +94,8 @@ def read_yolo(
 class YoloFolders(NamedTuple):
     """Detections and ground truths of each image, and the names of their classes."""
 
-    preds: _Dicts
-    target: _Dicts
+    preds: Dicts
+    target: Dicts
     class_names: dict[int, str] | None
     """names by the numbers of the ground truths; None without a file of names"""
     notes: list[str]
@@ -249,7 +247,7 @@ class _ShapesOfLines:
             position = int(np.searchsorted(lines.starts + lines.lengths, place, side="right"))
             raise _word_error(lines, position, int(column[place]) + 1, "numbers from 0 to 1", "is none")
 
-    def images(self, files: Files, names: Sequence[str], sizes: ImageSizes, kinds: Sequence[str]) -> _Dicts:
+    def images(self, files: Files, names: Sequence[str], sizes: ImageSizes, kinds: Sequence[str]) -> Dicts:
         """Return the labels and shapes of each image, in pixels, and the scores of detections.
 
         Args:
