@@ -184,7 +184,7 @@ def test_a_metric_draws_its_own_curve_or_the_curves_that_it_is_given():
     assert len(axes.lines) == 2
 
 
-pytestmark = pytest.mark.usefixtures("unannotated")  # results that no evaluation has
+UNANNOTATED = pytest.mark.usefixtures("unannotated")  # results that no evaluation has
 
 NAN = math.nan
 ONE_QUERY = evaluate_scores(torch.tensor([[2.0, 1.0]]), torch.tensor([1]), torch.tensor([1, 2]))
@@ -208,6 +208,7 @@ def bins(axes) -> list[str]:
     return [label.get_text() for label in axes.get_xticklabels()]
 
 
+@UNANNOTATED
 def test_the_share_of_the_valid_queries_in_each_bin_is_drawn_in_percent_with_its_number():
     figure, axes = plot_first_ranks(ranked_first([1, 1, 2, 3, 5, 6, 10, 11, NAN, NAN], 20))
     assert bins(axes) == ["1", "2", "3-5", "6-10", "11-20"]
@@ -222,11 +223,13 @@ def test_the_share_of_the_valid_queries_in_each_bin_is_drawn_in_percent_with_its
 LAST_BINS = {NAN: "1", math.inf: "1", 1: "1", 2: "2", 3: "3-5", 200: "101-\n200", 1000: "501-\n1000", 1001: "> 1000"}
 
 
+@UNANNOTATED
 @pytest.mark.parametrize(("rank", "last"), LAST_BINS.items())
 def test_bins_go_up_to_the_last_one_with_a_query(rank, last):
     assert bins(plot_first_ranks(ranked_first([1, rank], 10**6))[1])[-1] == last
 
 
+@UNANNOTATED
 def test_several_results_are_side_by_side_under_their_names():
     _, axes = plot_first_ranks({"before": ranked_first([2, 2], 4), "after": ranked_first([1, NAN], 2)})
     assert heights(axes) == [[0, 100], [100, 0]]
@@ -240,6 +243,7 @@ def test_several_results_are_side_by_side_under_their_names():
     assert heights(axes) == [[0]] * 2
 
 
+@UNANNOTATED
 @pytest.mark.parametrize(
     ("ranks", "top"), [([1.0], 100), ([1, 2], 60), ([1, 1, 1, 2, 3], 60), ([1, 2, 3, 6, 11], 20), ([NAN], 20)]
 )
