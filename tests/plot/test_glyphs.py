@@ -53,20 +53,22 @@ def told(draw) -> list[str]:
     return [str(warning.message) for warning in caught]
 
 
+def confused(names=CHINESE):
+    return plot_confusion_matrix(confusion(), class_names=names)[0]
+
+
+TWO_CURVES = {"狗": torch.tensor([0.5, 1.0]), "猫": torch.tensor([0.5, 0.7])}
+PAIRS = dict.fromkeys(("狗", "猫"), verify_pairs([0.9, 0.1], [True, False]))
 DRAWINGS = {
-    "confusion matrix": lambda: saved(plot_confusion_matrix(confusion(), class_names=CHINESE)[0]),
-    "confusion matrix, cut to its contents": lambda: saved(
-        plot_confusion_matrix(confusion(), class_names=CHINESE)[0], bbox_inches="tight"
-    ),
-    "confusion matrix as SVG": lambda: saved(plot_confusion_matrix(confusion(), class_names=CHINESE)[0], format="svg"),
+    "confusion matrix": lambda: saved(confused()),
+    "confusion matrix, cut to its contents": lambda: saved(confused(), bbox_inches="tight"),
+    "confusion matrix as SVG": lambda: saved(confused(), format="svg"),
     "curves of classes": lambda: saved(plot_detection_precision_recall(results_of_detection(), class_names=CHINESE)[0]),
     "curves over the confidence": lambda: saved(
         plot_detection_confidence(results_of_detection(), class_names={1: "狗和猫"}, label=1)[0]
     ),
-    "curves of models": lambda: saved(plot_cmc({"狗": torch.tensor([0.5, 1.0]), "猫": torch.tensor([0.5, 0.7])})[0]),
-    "verification of models": lambda: saved(
-        plot_roc(dict.fromkeys(("狗", "猫"), verify_pairs([0.9, 0.1], [True, False])))[0]
-    ),
+    "curves of models": lambda: saved(plot_cmc(TWO_CURVES)[0]),
+    "verification of models": lambda: saved(plot_roc(PAIRS)[0]),
     "boxes": lambda: draw_boxes(PICTURE, FOUND, TRUE, class_names=CHINESE),
     "grid of boxes": lambda: draw_box_grid([PICTURE] * 2, [FOUND] * 2, [TRUE] * 2, class_names=CHINESE),
 }
@@ -80,14 +82,14 @@ def test_a_drawing_warns_once_and_names_the_font_and_the_characters(name):
 
 
 def test_a_figure_that_is_saved_again_does_not_warn_again():
-    figure, _ = plot_confusion_matrix(confusion(), class_names=CHINESE)
+    figure = confused()
     assert len(told(lambda: saved(figure))) == 1
     assert told(lambda: saved(figure)) == []
 
 
 def test_names_in_latin_greek_and_cyrillic_letters_do_not_warn():
     names = {0: "Straße", 1: "Жук", 2: "αβγ"}
-    assert told(lambda: saved(plot_confusion_matrix(confusion(), class_names=names)[0])) == []
+    assert told(lambda: saved(confused(names))) == []
     assert told(lambda: draw_boxes(PICTURE, FOUND, TRUE, class_names=names)) == []
 
 
@@ -101,7 +103,7 @@ def test_a_report_warns_once_of_all_its_figures_and_pictures(tmp_path):
 def test_many_characters_are_counted():
     letters = "一丁七万丈三上下不与丐丑"  # 12
     names = {label: letters[4 * label : 4 * label + 4] for label in range(3)}
-    (text,) = told(lambda: saved(plot_confusion_matrix(confusion(), class_names=names)[0]))
+    (text,) = told(lambda: saved(confused(names)))
     assert " and 2 other characters." in text
 
 

@@ -90,22 +90,15 @@ def test_frames_say_what_is_right_and_marks_do_without_color():
     assert is_white[1][1:-1, 1:-1].tolist() != is_white[1][1:-1, 1:-1][:, ::-1].tolist()  # a check mark is not
 
 
-def test_the_first_right_answer_behind_the_list_comes_last(written):
+def test_the_first_right_answer_behind_the_list_comes_last_and_a_place_without_a_candidate_is_pale(written):
     image = draw(lists().select(torch.tensor([1])))
     last = FIRST + 2 * STEP + 2 * GAP
     assert image.shape[1] == last + STEP
     assert center(image, last)[0] == 30
     assert frame(image, last) == {GREEN}
     assert written[-2:] == ["#57  -0.125", "id 2  cam 6"]
-
-
-def test_a_place_without_a_candidate_is_pale():
-    image = draw(lists().select(torch.tensor([1])))
     assert frame(image, FIRST + STEP) == {PALE}
     assert center(image, FIRST + STEP) == PALE
-
-
-def test_a_query_without_a_right_answer_says_so(written):
     none = {"first_positive_rank": torch.tensor([0, 0]), "first_positive_index": torch.tensor([-1, -1])}
     draw(lists(**none).select(torch.tensor([1])))
     assert written[-1] == "no match"
@@ -122,20 +115,22 @@ def test_rows_are_below_each_other():
     assert frame(image, FIRST + 2 * STEP + 2 * GAP) == {WHITE}
 
 
-def test_captions_say_rank_score_identity_and_camera(written):
+def test_captions_say_rank_score_identity_camera_and_average_precision_where_they_are_known(written):
     draw_rank_lists(lists(), gray, height=200)
     assert written == [
         *("query", "candidates", "first match"),
         *("query 7", "id 1  cam 3", "#1  0.750", "id 5  cam 3", "#2  0.500", "id 1  cam 4", "rank 2"),
         *("query 9", "id 2  cam 3", "#1  0.250", "id 5  cam 4", "#57  -0.125", "id 2  cam 6"),
     ]
-
-
-def test_the_average_precision_is_below_the_query(written):
+    written.clear()
     of_results = torch.tensor([0.1, 0.25, 0.3254])
     draw_rank_lists(lists(query=torch.tensor([2, 0])), gray, height=200, average_precision=of_results)
     assert written[3:6] == ["query 7", "id 1  cam 3", "AP 32.5 %"]
     assert "AP 10.0 %" in written
+    written.clear()
+    labels = ("query_identities", "query_cameras", "identities", "cameras", "first_positive_camera")
+    draw_rank_lists(lists(**dict.fromkeys(labels)), gray, height=200)
+    assert written[3:] == ["query 7", "#1  0.750", "#2  0.500", "rank 2", "query 9", "#1  0.250", "#57  -0.125"]
 
 
 def test_parts_of_a_line_that_is_too_wide_have_lines_of_their_own(written):
@@ -144,16 +139,17 @@ def test_parts_of_a_line_that_is_too_wide_have_lines_of_their_own(written):
     assert written[5:] == ["#1  0.750", "id 5", "cam 3", "#2  0.500", "id 100000", "cam 4"]
 
 
-def test_names_must_be_strings():
-    with pytest.raises(TypeError, match=r"^`identity_names` must have strings as names; got 5: 7\.$"):
-        draw_rank_lists(lists(), gray, identity_names={5: 7})
-
-
-def test_labels_that_are_not_known_are_not_shown(written):
-    labels = ("query_identities", "query_cameras", "identities", "cameras", "first_positive_camera")
-    draw_rank_lists(lists(**dict.fromkeys(labels)), gray, height=200)
-    shown = ["query 7", "#1  0.750", "#2  0.500", "rank 2", "query 9", "#1  0.250", "#57  -0.125"]
-    assert written[3:] == shown
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"identity_names": {5: 7}}, TypeError, "`identity_names` must have strings as names; got 5: 7."),
+        ({"height": 31}, ValueError, "`height` must be at least 32; got 31."),
+        ({"height": 64.0}, TypeError, "`height` must be an int; got float."),
+    ],
+)
+def test_a_wrong_option_is_named(options, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        draw_rank_lists(lists(), gray, **options)
 
 
 def test_a_title_is_above_and_cut_where_it_is_too_long(written):
@@ -200,18 +196,6 @@ def test_a_missing_picture_is_named(argument, number):
     message = f"`{argument}` must have a picture for each number; got none for {number}."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         draw_rank_lists(lists(), **({"pictures": gray} | {argument: [gray(0)]}))
-
-
-@pytest.mark.parametrize(
-    ("height", "error", "message"),
-    [
-        (31, ValueError, "`height` must be at least 32; got 31."),
-        (64.0, TypeError, "`height` must be an int; got float."),
-    ],
-)
-def test_a_height_must_be_large_enough(height, error, message):
-    with pytest.raises(error, match=f"^{re.escape(message)}$"):
-        draw_rank_lists(lists(), gray, height=height)
 
 
 def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):

@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from unittest import mock
 
 import pytest
 import torch
@@ -37,16 +38,22 @@ def written(kind, path):
     return write_report(results(), path, **options()).read_bytes()
 
 
+@pytest.fixture(scope="module")
+def page(html):
+    return parse(html)
+
+
 @pytest.mark.slow
-def test_the_page_is_well_formed_and_says_what_it_is(html):
-    page = parse(html)
+def test_the_page_is_well_formed_and_says_what_it_is(html, page):
     assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
     assert page.one("html").one("head").one("meta", name="viewport")
     assert page.one("title").text == page.one("h1").text != ""
+    *_, script = page.all("script")
+    assert script.attributes == {}
+    assert len(script.text.strip().splitlines()) <= 30
 
 
-def test_all_ids_are_unique_and_all_links_lead_to_one(html):
-    page = parse(html)
+def test_all_ids_are_unique_and_all_links_lead_to_one(page):
     ids = [each.attributes["id"] for each in page.all() if "id" in each.attributes]
     assert len(set(ids)) == len(ids)
     assert {each.attributes["href"][1:] for each in page.all("a")} <= set(ids)
@@ -54,8 +61,7 @@ def test_all_ids_are_unique_and_all_links_lead_to_one(html):
     assert {*named} <= {*ids}
 
 
-def test_nothing_is_loaded_from_elsewhere(html):
-    page = parse(html)
+def test_nothing_is_loaded_from_elsewhere(html, page):
     loaded = [each.attributes.get(key) for each in page.all() for key in ("src", "href", "srcset", "data", "action")]
     assert all(each.startswith(("#", "data:")) for each in loaded if each is not None)
     style = page.one("style").text + "".join(each.attributes.get("style") or "" for each in page.all())
@@ -63,31 +69,19 @@ def test_nothing_is_loaded_from_elsewhere(html):
     assert re.findall(r"url\((?!#)", html) == []
 
 
-def test_headings_are_in_order_and_every_section_is_in_the_contents(html):
-    page = parse(html)
+def test_headings_are_in_order_and_every_section_is_in_the_contents_and_shows_something(page):
     levels = [int(each.name[1]) for each in page.all() if re.fullmatch(r"h[1-6]", each.name)]
     assert levels[0] == 1
     assert all(second - first <= 1 for first, second in pairwise(levels))
     contents = [each.attributes["href"] for each in page.one("nav").all("a")]
     assert contents == [f"#{each.attributes['id']}" for each in page.all("section")]
+    assert all(each.all("table") or each.all("figure") or each.all("p") for each in page.all("section"))
 
 
-def test_every_picture_has_words_and_every_table_a_caption(html):
-    page = parse(html)
+def test_every_picture_has_words_and_every_table_a_caption(page):
     assert all(each.attributes["alt"] for each in page.all("img"))
     assert all(each.one("caption").text for each in page.all("table"))
     assert all("aria-labelledby" in each.attributes for each in page.all("svg"))
-
-
-def test_every_section_shows_something(html):
-    for each in parse(html).all("section"):
-        assert each.all("table") or each.all("figure") or each.all("p")
-
-
-def test_the_script_is_short(html):
-    *_, script = parse(html).all("script")
-    assert script.attributes == {}
-    assert len(script.text.strip().splitlines()) <= 30
 
 
 @pytest.mark.slow
@@ -106,25 +100,17 @@ def test_folders_are_made_an_older_file_is_replaced_and_nothing_else_is_left(tmp
     assert write_report(problems.coco(), tmp_path / "other" / "r.html").exists()
 
 
-def test_a_file_that_cannot_take_its_place_leaves_nothing(tmp_path):
-    (tmp_path / "report.html").mkdir()
-    with pytest.raises(OSError, match=r"report\.html"):
-        write_report(problems.coco(), tmp_path / "report.html")
-    assert [*tmp_path.iterdir()] == [tmp_path / "report.html"]
-
-
-def test_a_page_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
+def test_a_page_that_fails_leaves_the_older_file_and_one_that_cannot_take_its_place_nothing(tmp_path, monkeypatch):
+    path, folder = tmp_path / "report.html", tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_report(problems.coco(), folder)
     path.write_text("older", encoding="utf-8")
-
-    def fail(*_):
-        raise RuntimeError
-
-    monkeypatch.setitem(write._PAGES, DetectionResults, (fail, "a detection"))
+    monkeypatch.setitem(write._PAGES, DetectionResults, (mock.Mock(side_effect=RuntimeError), "a detection"))
     with pytest.raises(RuntimeError):
         write_report(problems.coco(), path)
     assert path.read_text(encoding="utf-8") == "older"
-    assert [*tmp_path.iterdir()] == [path]
+    assert {*tmp_path.iterdir()} == {path, folder}
 
 
 OPTIONS_OF = {
