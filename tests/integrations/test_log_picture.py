@@ -1,6 +1,7 @@
 """Pictures in loggers: what was handed over is read back, from the real loggers where they are installed."""
 
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,14 +37,25 @@ dummies = pytest.importorskip("lightning.pytorch.loggers.logger")
 # TensorBoard
 
 
+class Renamed(loggers.TensorBoardLogger):
+    """Not in any table; it is known by the class that it inherits from."""
+
+
+@pytest.mark.parametrize("kind", [loggers.TensorBoardLogger, Renamed, "SummaryWriter"])
 @pytest.mark.parametrize("picture", [PIXELS, PIXELS[::-1], torch.from_numpy(PIXELS).transpose(0, 1), NEARLY_BLACK])
-def test_an_image_is_in_the_events_of_tensorboard(tmp_path, picture):
-    logger = loggers.TensorBoardLogger(tmp_path, name="", version="")
+def test_an_image_is_in_the_events_of_tensorboard(tmp_path, kind, picture):
+    if kind == "SummaryWriter":
+        logger = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(tmp_path)
+        finish = logger.close
+    else:
+        logger = kind(tmp_path, name="", version="")
+        finish = partial(logger.finalize, "success")
     log_picture(logger, "val/nearest", picture, STEP)
-    logger.finalize("success")
+    finish()
     (event,) = images_in_events(tmp_path, "val/nearest")
     assert event.step == STEP
     assert decoded(event, tmp_path / "image.png").tolist() == picture.tolist()
+    assert not (tmp_path / "pictures").exists()
 
 
 @pytest.mark.slow
@@ -55,17 +67,6 @@ def test_a_figure_is_in_the_events_of_tensorboard_as_its_own_call_draws_it(tmp_p
     (ours,), (its_own,) = images_in_events(tmp_path, "ours"), images_in_events(tmp_path, "its own")
     assert (ours.step, ours.width, ours.height) == (STEP, 300, 200)
     assert decoded(ours, tmp_path / "1.png").tolist() == decoded(its_own, tmp_path / "2.png").tolist()
-
-
-def test_a_logger_of_ones_own_is_known_by_the_class_that_it_inherits_from(tmp_path):
-    class Renamed(loggers.TensorBoardLogger):
-        """Not in any table."""
-
-    logger = Renamed(tmp_path, name="", version="")
-    log_picture(logger, "val/nearest", PIXELS, STEP)
-    logger.finalize("success")
-    assert len(images_in_events(tmp_path, "val/nearest")) == 1
-    assert not (tmp_path / "pictures").exists()
 
 
 def test_a_process_other_than_the_first_logs_nothing(tmp_path, monkeypatch):
@@ -134,17 +135,19 @@ def test_a_client_gets_an_image_of_pillow_with_its_name_and_step(client, tmp_pat
 
 
 @pytest.mark.usefixtures("_packages")
-@pytest.mark.parametrize("client", [WandbLogger, CometLogger, MLFlowLogger])
-def test_characters_that_are_no_text_are_replaced(client):
+@pytest.mark.parametrize(
+    ("client", "name", "expected"),
+    [
+        (WandbLogger, "val/\x00\ud800", "val/\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"),
+        (CometLogger, "val/\x00\ud800", "val/\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"),
+        (MLFlowLogger, "val/\x00\ud800", "val/__"),
+        (MLFlowLogger, "val/AP@0.5 of-a_b", "val/AP_0.5 of-a_b"),
+    ],
+)
+def test_characters_that_are_no_text_or_that_mlflow_refuses_are_replaced(client, name, expected):
     logger = client()
-    log_picture(logger, "val/\x00\ud800", PIXELS, STEP)
-    assert logger.calls[0][0].encode() in (b"val/__", "val/\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}".encode())
-
-
-def test_the_characters_that_mlflow_refuses_are_replaced():
-    logger = MLFlowLogger()
-    log_picture(logger, "val/AP@0.5 of-a_b", PIXELS, STEP)
-    assert logger.calls[0][0] == "val/AP_0.5 of-a_b"
+    log_picture(logger, name, PIXELS, STEP)
+    assert logger.calls[0][0] == expected
 
 
 # Loggers of other packages, where they are installed
@@ -187,14 +190,6 @@ def test_a_picture_is_in_the_folder_of_trackio(tmp_path, monkeypatch):
     (path,) = tmp_path.rglob("12/*.png")
     with Image.open(path) as written:  # with opacity
         assert np.asarray(written.convert("RGB")).tolist() == PIXELS.tolist()
-
-
-def test_a_writer_of_torch_is_a_logger_of_tensorboard(tmp_path):
-    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(tmp_path)
-    log_picture(writer, "val/nearest", PIXELS, STEP)
-    writer.close()
-    (event,) = images_in_events(tmp_path, "val/nearest")
-    assert decoded(event, tmp_path / "image.png").tolist() == PIXELS.tolist()
 
 
 # Loggers that users register
@@ -387,11 +382,15 @@ def test_a_file_has_a_name_that_every_file_system_takes(name, file):
     assert [path.relative_to("pictures").as_posix() for path in Path("pictures").rglob("*.png")] == [file]
 
 
-def test_long_names_have_files_of_their_own():
+def test_long_names_and_steps_have_files_of_their_own_and_a_step_is_overwritten():
     names = [f"{letter * 300}/{letter * 300}{end}" for letter in "aü" for end in "12"]
     for name in names:
         log_picture(None, name, PIXELS, 10**6)
     assert len([*Path("pictures").rglob("*.png")]) == 4
+    for step in (1, 2, 10_000_000, 2):
+        log_picture(None, "a", PIXELS, step)
+    files = sorted(path.name for path in Path("pictures").glob("*.png"))
+    assert files == ["a_step_000001.png", "a_step_000002.png", "a_step_10000000.png"]
 
 
 PICTURES = [PIXELS[::-1], torch.from_numpy(PIXELS).transpose(0, 1)]
@@ -403,13 +402,3 @@ def test_a_picture_may_be_a_view_or_an_image_of_pillow(picture):
     log_picture(None, "a", picture, STEP)
     pixels = np.asarray(picture.convert("RGB") if isinstance(picture, Image.Image) else picture)
     assert pixels_in("pictures/a_step_000012.png").tolist() == pixels.tolist()
-
-
-def test_steps_have_files_of_their_own_and_a_step_is_overwritten():
-    for step in (1, 2, 10_000_000, 2):
-        log_picture(None, "a", PIXELS, step)
-    assert sorted(path.name for path in Path("pictures").iterdir()) == [
-        "a_step_000001.png",
-        "a_step_000002.png",
-        "a_step_10000000.png",
-    ]

@@ -68,17 +68,13 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_no_figure_is_left_open_in_pyplot(picture):
+def test_no_figure_is_left_open_in_pyplot_and_a_picture_is_drawn_into_given_axes(picture):
     figure, axes = PICTURES[picture](NAMES[:1])
     assert plt.get_fignums() == []
     assert axes.figure is figure
-
-
-@pytest.mark.parametrize("picture", PICTURES)
-@pytest.mark.slow
-def test_a_picture_is_drawn_into_given_axes(picture):
     figure, (_, axes) = plt.subplots(1, 2)
     assert PICTURES[picture](NAMES[:2], ax=axes) == (figure, axes)
+    plt.close(figure)
 
 
 @pytest.mark.parametrize("picture", PICTURES)
@@ -112,19 +108,15 @@ def test_every_name_is_in_the_legend(picture):
     assert [text.strip().partition("  (")[0] for text in texts if "  (" in text] == [short_name(name) for name in NAMES]
 
 
-def test_both_ends_of_a_long_name_are_shown():
+def test_both_ends_of_a_long_name_are_shown_and_it_is_no_formula_and_has_one_line():
     assert short_name("a" * 20 + "b" * 20) == "a" * 14 + "…" + "b" * 13
     assert short_name("abcdefgh", 5) == "ab…gh"
     assert short_name("x" * 28) == "x" * 28
     assert short_name(3) == "3"
-
-
-def test_a_name_is_no_formula_and_has_one_line():
     assert short_name("$x$") == r"\$x\$"
     assert short_name("two\nlines") == "two lines"
 
 
-def test_a_label_is_what_is_said_behind_the_name():
-    assert curve_label("name", "said") == "name  (said)"
-    assert curve_label("", "said") == "said"
-    assert curve_label("_name", "said") == " _name  (said)"  # matplotlib leaves out what begins with an underscore
+@pytest.mark.parametrize(("name", "label"), [("name", "name  (said)"), ("", "said"), ("_name", " _name  (said)")])
+def test_a_label_is_what_is_said_behind_the_name(name, label):
+    assert curve_label(name, "said") == label  # matplotlib leaves out what begins with an underscore

@@ -37,6 +37,7 @@ def test_the_differences_are_those_of_the_comparison(models, tmp_path):
     page = read(write_report(b, tmp_path / "r.html", comparison=comparison))
     assert page.one("h1").text == "a and b compared"
     assert page.all("section")[0].attributes["id"] == "comparison"
+    assert read(write_report(b, tmp_path / "alone.html")).all("section", id="comparison") == []
     shown = section(page, "comparison")
     rows = {row["measure"]: row for row in shown.rows("Differences of a and b, and their numbers")}
     precision, first = rows["mAP (%)"], rows["Mean rank"]
@@ -93,12 +94,6 @@ def test_a_comparison_of_others_is_refused(models, tmp_path):
     ):
         write_report(other, tmp_path / "r.html", comparison=comparison)
     assert [*tmp_path.iterdir()] == []
-
-
-@pytest.mark.slow
-def test_without_a_comparison_there_is_no_such_section(tmp_path):
-    page = parse(write_report(problems.retrieval(), tmp_path / "r.html").read_text(encoding="utf-8"))
-    assert page.all("section", id="comparison") == []
 
 
 @pytest.mark.slow

@@ -135,14 +135,14 @@ def test_more_queries_than_ten_are_folded(report):
     assert len(folded.rows(f"{HARDEST}, continued")) == 15
 
 
-@pytest.mark.parametrize(
-    ("size", "shown"),
-    [((32, 64), ("64", "128")), ((64, 32), ("192", "96")), ((64, 128), ("64", "128")), ((300, 600), ("64", "128"))],
-)
-def test_pictures_of_any_size_are_shown_as_large_as_those_of_market_1501(report, with_lists, size, shown):
+SHOWN = {(32, 64): ("64", "128"), (64, 32): ("192", "96"), (64, 128): ("64", "128"), (300, 600): ("64", "128")}
+
+
+@pytest.mark.parametrize("size", SHOWN)
+def test_pictures_of_any_size_are_shown_as_large_as_those_of_market_1501(report, with_lists, size):
     page = report(with_lists, pictures=lambda _: Image.new("RGB", size))
     pictures = section(page, "hardest").all("img")
-    assert {(each.attributes["width"], each.attributes["height"]) for each in pictures} == {shown}
+    assert {(each.attributes["width"], each.attributes["height"]) for each in pictures} == {SHOWN[size]}
 
 
 def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_seen(report, with_lists):

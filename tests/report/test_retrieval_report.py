@@ -60,56 +60,41 @@ def test_a_rank_is_not_a_percentage(report):
     assert (rows[0]["measure"], rows[0]["value"]) == ("Mean rank", "1.50")
 
 
-def test_queries_are_counted_with_the_reasons_why_some_have_no_value(report):
+def test_queries_are_counted_with_the_reasons_why_some_have_no_value_or_count_as_0(report):
     queries = section(report(), "numbers")
     rows = queries.rows("Queries; those without a positive are left out of the means")
-    assert [(row["queries"], row["number"]) for row in rows] == [
-        ("evaluated", "2"),
-        ("without a positive", "1"),
-        ("all", "3"),
-    ]
+    counts = [("evaluated", "2"), ("without a positive", "1"), ("all", "3")]
+    assert [(row["queries"], row["number"]) for row in rows] == counts
     assert rows[1]["why"] == "no other gallery item has its identity"
     medians = {row["per query"]: row["median"] for row in queries.rows("Median over evaluated queries")}
     assert medians == {"positives": "2", "candidates": "4"}
-
-
-def test_queries_that_count_as_0_are_said_to(report):
-    page = report(problems.retrieval(empty_target_action="neg"))
-    assert section(page, "numbers").rows("Queries; those without a positive count as 0 in the means")
-    assert section(page, "numbers").rows("Means over queries")[1]["value"] == "33.33"
+    queries = section(report(problems.retrieval(empty_target_action="neg")), "numbers")
+    assert queries.rows("Queries; those without a positive count as 0 in the means")
+    assert queries.rows("Means over queries")[1]["value"] == "33.33"
 
 
 @pytest.mark.slow
-def test_the_curves_are_drawn(tmp_path):
+def test_the_curves_are_drawn_and_one_that_is_not_defined_has_its_reason(tmp_path):
     page = read(write_report(problems.retrieval(), tmp_path / "r.html"))
     shown = {name: section(page, name).all("svg") for name in ("numbers", "curves")}
     captions = {name: [each.attributes["aria-labelledby"] for each in svgs] for name, svgs in shown.items()}
     assert captions == {"numbers": ["cmc-caption"], "curves": ["precision-recall-caption", "first-ranks-caption"]}
-
-
-@pytest.mark.slow
-def test_a_curve_that_is_not_defined_has_its_reason(tmp_path):
-    page = read(write_report(problems.retrieval(ties="expected"), tmp_path / "r.html"))
-    curves = section(page, "curves")
+    curves = section(read(write_report(problems.retrieval(ties="expected"), tmp_path / "r.html")), "curves")
     assert "Not shown: " in curves.text
     assert len(curves.all("figure")) == 1
 
 
-def test_the_page_says_how_to_get_missing_pairs_of_cameras(report):
-    pairs = section(report(problems.of_metric()), "camera-pairs")
-    assert "metric.results(camera_pairs=True)" in pairs.text
-    assert pairs.all("figure") == []
-
-
-def test_pairs_of_cameras_are_drawn_and_listed(report):
+def test_pairs_of_cameras_are_drawn_and_listed_or_the_page_says_how_to_get_them(report):
     # Of camera 1 query 0 finds its item first, of camera 2, too; query 1 finds its item second in both.
     pairs = section(report(), "camera-pairs")
     assert len(pairs.all("figure")) == 1
-    rows = pairs.rows("mAP (%)")
-    assert rows == [
+    assert pairs.rows("mAP (%)") == [
         {"query camera": "0", "gallery camera 1": "75.00", "gallery camera 2": "75.00"},
         {"query camera": "5", "gallery camera 1": "n/a", "gallery camera 2": "n/a"},
     ]
+    pairs = section(report(problems.of_metric()), "camera-pairs")
+    assert "metric.results(camera_pairs=True)" in pairs.text
+    assert pairs.all("figure") == []
 
 
 def test_without_cameras_there_are_neither_cameras_nor_pairs_and_the_page_says_why(report):
@@ -212,15 +197,10 @@ def test_numbers_stand_beside_those_without_the_queries_of_pairs(report):
     sentence = "2 pairs of cosine 0.95 or more: 1 of 3 queries has a near copy."
     assert sentence in section(page, "duplicates").text
     assert not section(page, "duplicates").all("img")
-
-
-def test_within_one_set_both_items_of_a_pair_are_left_out(report):
+    # Within one set both items of a pair are left out.
     page = report(duplicates=near([0], [1], within=True))
     assert duplicate_numbers(page) == [["mAP (%)", "66.67", "n/a"], ["Rank-1 (%)", "50.00", "n/a"]]
     assert "1 pair of cosine 0.95 or more: 2 of 3 items have a near copy." in section(page, "duplicates").text
-
-
-def test_a_report_has_no_such_section_unless_it_is_asked_for(report):
     assert not report().all("section", id="duplicates")
 
 
