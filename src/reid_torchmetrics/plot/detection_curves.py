@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -37,16 +37,6 @@ _MOST_NAMED = 10  # curves with colors and names of their own
 _MOST_CURVES = 200  # more gray lines cannot be told apart
 _MOST_POINTS = 2000  # more than a picture has columns
 _MOST_MARKED = 200  # detections that can be told apart
-_MEAN_CURVE = {"color": "black", "linewidth": 2.5}
-
-
-class _Curve(NamedTuple):
-    """A curve of precision over recall."""
-
-    label: str | None
-    precision: Tensor
-    """at each recall"""
-    style: Mapping[str, Any]
 
 
 def plot_detection_precision_recall(
@@ -87,20 +77,19 @@ def plot_detection_precision_recall(
     for name, part in named_results.items():
         labels, precision, average_precision = _class_curves(part, iou_threshold)
         num_classes = len(labels)
-        mean_text = f"mAP {float(average_precision.mean()):.1f} %"
-        mean_precision = precision.mean(1)
-        if isinstance(results, DetectionResults):
-            curves = _curves_of_classes(labels, precision, average_precision, class_names or {})
-            if num_classes > 1:
-                mean_label = curve_label(f"mean of {num_classes} classes", mean_text)
-                curves.append(_Curve(mean_label, mean_precision, _MEAN_CURVE))
-            if num_classes > _MOST_CURVES:
-                remark = f"\n{_MOST_CURVES} of {num_classes:,} classes are drawn, evenly by AP"
-        else:
-            curves = [_Curve(curve_label(name, mean_text) if name else None, mean_precision, {})]
         recalls = [100 * recall for recall in part.averages.grid.rec_thresholds]
-        for curve in curves:  # a precision holds up to its recall
-            ax.plot(recalls, curve.precision.numpy(), drawstyle="steps-pre", label=curve.label, **curve.style)
+        draw = partial(ax.plot, recalls, drawstyle="steps-pre")  # a precision holds up to its recall
+        mean_text = f"mAP {float(average_precision.mean()):.1f} %"
+        mean_precision = precision.mean(1).numpy()
+        if not isinstance(results, DetectionResults):
+            draw(mean_precision, label=curve_label(name, mean_text) if name else None)
+            continue
+        _draw_classes(draw, labels, precision, average_precision, class_names or {})
+        if num_classes > 1:
+            mean_label = curve_label(f"mean of {num_classes} classes", mean_text)
+            draw(mean_precision, label=mean_label, color="black", linewidth=2.5)
+        if num_classes > _MOST_CURVES:
+            remark = f"\n{_MOST_CURVES} of {num_classes:,} classes are drawn, evenly by AP"
     thresholds = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
     set_precision_recall_axes(ax, f"Precision and recall, {thresholds}{remark}")
     title = f"AP as in {AP_RULES[rules[0]].title}" if rules else None
@@ -148,22 +137,25 @@ def _class_curves(results: DetectionResults, iou_threshold: float | None) -> tup
     return headline.classes[has_positives].tolist(), 100 * precision.cpu(), 100 * average_precision.cpu()
 
 
-def _curves_of_classes(
-    labels: list[int], precision: Tensor, average_precision: Tensor, names: Mapping[int, str]
-) -> list[_Curve]:
-    """Return a curve for each class; of too many classes some, evenly by their average precision."""
+def _draw_classes(
+    draw: Callable[..., object],
+    labels: list[int],
+    precision: Tensor,
+    average_precision: Tensor,
+    names: Mapping[int, str],
+) -> None:
+    """Draw a curve for each class; of too many classes some, evenly by their average precision."""
     num_classes = len(labels)
-    if num_classes > _MOST_NAMED:
-        columns = torch.arange(num_classes, device="cpu")
-        if num_classes > _MOST_CURVES:
-            even_places = torch.linspace(0, num_classes - 1, _MOST_CURVES, device="cpu").round().long()
-            columns = average_precision.argsort(stable=True)[even_places]
-        return [_Curve(None, precision[:, column], THIN_CURVE) for column in columns.tolist()]
-    curves = []
-    for column, (label, value) in enumerate(zip(labels, average_precision.tolist(), strict=True)):
-        text = curve_label(name_of(label, names), f"AP {value:.1f} %")
-        curves.append(_Curve(text, precision[:, column], {}))
-    return curves
+    if num_classes <= _MOST_NAMED:
+        for column, (label, value) in enumerate(zip(labels, average_precision.tolist(), strict=True)):
+            draw(precision[:, column].numpy(), label=curve_label(name_of(label, names), f"AP {value:.1f} %"))
+        return
+    columns = torch.arange(num_classes, device="cpu")
+    if num_classes > _MOST_CURVES:
+        even_places = torch.linspace(0, num_classes - 1, _MOST_CURVES, device="cpu").round().long()
+        columns = average_precision.argsort(stable=True)[even_places]
+    for column in columns.tolist():
+        draw(precision[:, column].numpy(), **THIN_CURVE)
 
 
 def plot_detection_confidence(
