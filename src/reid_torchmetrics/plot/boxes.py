@@ -239,10 +239,11 @@ def _draw_picture(
     thickness = max(2, round(scaled.height / 110))
     placed_boxes = []
     for judged in boxes:
-        if any(math.isnan(edge) for edge in judged.corners):
+        corners = np.array(judged.corners)
+        if np.isnan(corners).any():
             continue  # NaN has no place, but is counted
-        box = _to_pixels(judged.corners, scale, scaled.size)
-        outline = np.clip(judged.outline, *_FAR) * scale if judged.outline else ()
+        box = _to_pixels(corners, scale, scaled.size)
+        outline = np.clip(corners, *_FAR) * scale if len(corners) > 2 else ()
         _draw_outline(canvas, box, judged.outcome, thickness, outline)
         placed_boxes.append((judged, box))
     _write_labels(canvas, placed_boxes, names, lettering)
@@ -282,12 +283,12 @@ def _draw_legend(canvas: Canvas, legend: Sequence[_PlacedText], top: int, letter
         canvas.text((box.left + 2 * side, entry_top), text, lettering)
 
 
-def _to_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
-    """Return a box in pixels of the scaled image, clipped to the image; edges may be infinite."""
-    start, end = np.clip(np.reshape(corners, (2, 2)) * scale, 0, size).round().astype(int)
-    start = np.minimum(start, np.subtract(size, _LEAST_SIDE))
+def _to_pixels(corners: NDArray[np.float64], scale: tuple[float, float], size: tuple[int, int]) -> Box:
+    """Return a box in pixels of the scaled image, clipped to the image; corners may be infinite."""
+    pixels = np.clip(corners * scale, 0, size).round().astype(int)
+    start = np.minimum(pixels.min(0), np.subtract(size, _LEAST_SIDE))
     left, top = start.tolist()
-    width, height = np.maximum(end - start, _LEAST_SIDE).tolist()
+    width, height = np.maximum(pixels.max(0) - start, _LEAST_SIDE).tolist()
     return Box(left, top, width, height)
 
 

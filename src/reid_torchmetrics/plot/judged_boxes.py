@@ -22,13 +22,11 @@ class JudgedBox(NamedTuple):
 
     outcome: str
     """"ignored", "right", "missed" or "wrong", in the order of drawing: errors are on top"""
-    corners: tuple[float, float, float, float]
-    """left, top, right and bottom edge, in order also for inverted boxes; they may be infinite or NaN"""
+    corners: list[list[float]]
+    """x and y of two opposite corners, of a rotated box of all four; they may be infinite or NaN"""
     label: int
     score: float | None
     """None for a ground truth"""
-    outline: list[list[float]]
-    """the corners of a rotated box, between these edges; empty for others"""
     remark: str = ""
     """why a ground truth is ignored: "crowd" or "difficult" """
 
@@ -181,13 +179,9 @@ def _select(
     boxes: Detections | GroundTruths, corners: Tensor, outcome: str, is_selected: Tensor, remark: str = ""
 ) -> list[JudgedBox]:
     """Return the selected boxes with their outcome."""
-    corners = corners[is_selected]
-    edges = torch.cat([corners.amin(1), corners.amax(1)], 1).tolist()
     labels = boxes.labels[is_selected].tolist()
-    num_boxes = len(labels)
-    scores = boxes.scores[is_selected].tolist() if isinstance(boxes, Detections) else [None] * num_boxes
-    outlines = corners.tolist() if corners.shape[1] > 2 else [[]] * num_boxes
+    scores = boxes.scores[is_selected].tolist() if isinstance(boxes, Detections) else [None] * len(labels)
     judged = []
-    for box_edges, label, score, outline in zip(edges, labels, scores, outlines, strict=True):
-        judged.append(JudgedBox(outcome, tuple(box_edges), label, score, outline, remark))
+    for box_corners, label, score in zip(corners[is_selected].tolist(), labels, scores, strict=True):
+        judged.append(JudgedBox(outcome, box_corners, label, score, remark))
     return judged

@@ -262,35 +262,23 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
             caption = "Queries of a camera against the gallery of one camera alone."
             plot = partial(plot_camera_pairs, pairs, name=number.title)
             figures.append(figure(plot, f"camera-pairs-{name}", caption))
-        shown_pairs = _select_cameras(pairs)
-        if shown_pairs.mean.shape != pairs.mean.shape:
+        if max(pairs.mean.shape) > _MOST_CAMERAS:
             summary = f"As tables, of {_MOST_CAMERAS} cameras at most, those with the most queries"
-        tables.append(_camera_table(number, shown_pairs))
+        tables.append(_camera_table(number, pairs))
     return [element("div", *figures, details(summary, *tables), class_="figures")]
 
 
 def _camera_table(number: Number, pairs: CameraPairs) -> Html:
-    """Return a number between pairs of cameras, query cameras as rows."""
-    camera_names = pairs.camera_names or {}
-    gallery_columns = [f"gallery camera {camera_names.get(label, label)}" for label in pairs.gallery_cameras.tolist()]
+    """Return a number between pairs of the cameras with the most queries, query cameras as rows."""
+    names = pairs.camera_names or {}
+    queries = _largest(pairs.num_valid.sum(1))
+    galleries = _largest(pairs.num_valid.sum(0))
+    columns = [f"gallery camera {names.get(label, label)}" for label in pairs.gallery_cameras[galleries].tolist()]
+    means = pairs.mean[queries[:, None], galleries].tolist()
     rows = []
-    for camera, means in zip(pairs.query_cameras.tolist(), pairs.mean.tolist(), strict=True):
-        rows.append([str(camera_names.get(camera, camera)), *map(formatter_of(number), means)])
-    return table(number.heading, ["query camera", *gallery_columns], rows)
-
-
-def _select_cameras(pairs: CameraPairs) -> CameraPairs:
-    """Return the pairs of the cameras with the most queries, up to the size of a table."""
-    rows = _largest(pairs.num_valid.sum(1))
-    columns = _largest(pairs.num_valid.sum(0))
-    cells = (rows[:, None], columns)
-    return CameraPairs(
-        pairs.query_cameras[rows],
-        pairs.gallery_cameras[columns],
-        pairs.mean[cells],
-        pairs.num_valid[cells],
-        pairs.camera_names,
-    )
+    for camera, camera_means in zip(pairs.query_cameras[queries].tolist(), means, strict=True):
+        rows.append([str(names.get(camera, camera)), *map(formatter_of(number), camera_means)])
+    return table(number.heading, ["query camera", *columns], rows)
 
 
 def _largest(counts: Tensor) -> Tensor:
