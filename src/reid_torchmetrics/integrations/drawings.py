@@ -113,7 +113,8 @@ def _metrics_in(name: str, value: object) -> Iterator[tuple[str, EvaluatedMetric
 class DrawingOptions(NamedTuple):
     """Options of `EvaluationPictures` for its drawings."""
 
-    pictures: plot.Pictures | None
+    pictures: Any
+    """as for `plot.draw_rank_lists`; None for curves alone"""
     gallery_pictures: plot.Pictures | None
     names: Mapping[int, str] | None
     num_queries: int
@@ -166,13 +167,12 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
     if not int(results.counts.valid):
         return {}
     hardest, remark = plot.hardest_queries(results, options.num_queries)
-    pictures: Any = options.pictures
     most_candidates = max(results.num_candidates[hardest].tolist(), default=1)  # no query may be imperfect
     lists = metric.nearest(min(options.k, most_candidates), queries=hardest)
     draw_image = partial(
         plot.draw_rank_lists,
         lists,
-        pictures,
+        options.pictures,
         gallery_pictures=options.gallery_pictures,
         identity_names=options.names,
         title=remark,
@@ -186,11 +186,10 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
 
 def _rank_list_table(lists: RankLists, average_precision: Tensor, options: DrawingOptions) -> PictureTable:
     """Return a table with a row for each query; captions of pictures have rank, score, identity and camera."""
-    pictures: Any = options.pictures
     columns = [lists.query_index, 100 * average_precision[lists.query], lists.first_positive_rank]
     rows = []
     for row, numbers in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-        cells = plot.captioned_pictures(lists, row, pictures, options.gallery_pictures, options.names or {})
+        cells = plot.captioned_pictures(lists, row, options.pictures, options.gallery_pictures, options.names or {})
         rows.append([*numbers, *cells])
     ranks = [f"#{rank + 1}" for rank in range(lists.index.shape[1])]
     return PictureTable(["query", "AP (%)", "rank of the first match", "picture", *ranks, "first match"], rows)
@@ -201,11 +200,10 @@ def _worst_images(metric: BoxMetric, results: DetectionResults, options: Drawing
     worst = results.worst_images(options.num_images)
     if not len(worst):
         return {}
-    pictures: Any = options.pictures
     detections, ground_truths = metric.boxes_of(worst.image)
 
     def draw() -> Any:
-        images = [plot.picture_at("pictures", pictures, image) for image in worst.image_ids]
+        images = [plot.picture_at("pictures", options.pictures, image) for image in worst.image_ids]
         return plot.draw_box_grid(
             images,
             detections,
