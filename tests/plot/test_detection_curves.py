@@ -23,38 +23,15 @@ from tests.functional.detection.evaluators.test_coco_laws import few
 from tests.plot.texts import legend
 
 
-def boxes_of(found: list[list[bool]], num_positives: list[int]) -> tuple[Detections, GroundTruths]:
-    """Classes 0, 1, ... with so many ground truths, and of each detections by descending score, right or wrong.
-
-    A right one overlaps its ground truth wholly, so it is right at all thresholds. Every class has an image.
-    """
-    boxes, truths = [], []
-    for image, (detections, number) in enumerate(zip(found, num_positives, strict=True)):
-        truths += [(100.0 * place, 0.0, 40.0, 40.0, image) for place in range(number)]
-        right = iter(truths[-number:] if number else [])
-        for place, is_right in enumerate(detections):
-            box = next(right)[:4] if is_right else (100.0 * place, 500.0, 40.0, 40.0)
-            boxes.append((*box, image, 1 - place / 100))
-    rows, owners = torch.tensor(boxes).view(-1, 6), torch.tensor(truths).view(-1, 5)
-    return (
-        Detections(rows[:, :4], rows[:, 5], rows[:, 4].long(), rows[:, 4].long()),
-        GroundTruths(owners[:, :4], owners[:, 4].long(), owners[:, 4].long()),
-    )
-
-
 def evaluated(found: list[list[bool]], num_positives: list[int], **options: object) -> DetectionResults:
-    return evaluate_boxes(*boxes_of(found, num_positives), **options)
+    """Results for classes 0, 1, ... with so many ground truths, and detections of each by descending score.
 
-
-def results_of(found: list[list[bool]], num_positives: list[int], **options: object) -> DetectionResults:
-    """The same of the metric."""
-    metric = DetectionMAP(box_format="xywh", **options)
-    detections, truths = boxes_of(found, num_positives)
-    for image in range(len(found)):
-        own, true = (side.at((side.images == image).nonzero()[:, 0]) for side in (detections, truths))
-        preds = {"boxes": own.boxes, "scores": own.scores, "labels": own.labels}
-        metric.update([preds], [{"boxes": true.boxes, "labels": true.labels}])
-    return metric.results()
+    A right one overlaps its ground truth wholly, so it is right at all thresholds.
+    """
+    classes = []
+    for hits, number in zip(found, num_positives, strict=True):
+        classes.append(([(1 - place / 100, hit) for place, hit in enumerate(hits)], number))
+    return evaluate_boxes(*images_of(*classes), **options)
 
 
 TWO = evaluated([[True, False, True], [False, True]], [4, 2])
@@ -78,7 +55,7 @@ def test_each_class_is_drawn_in_percent_over_the_recall_and_their_mean_on_top():
 
 @pytest.mark.slow
 def test_some_of_very_many_classes_are_drawn_and_the_title_says_how_many():
-    results = results_of([[number >= 150] for number in range(300)], [1] * 300)  # a half has 0, the other 100 %
+    results = evaluated([[number >= 150] for number in range(300)], [1] * 300)  # a half has 0, the other 100 %
     _, axes = plot_detection_precision_recall(results)
     *lines, mean = axes.lines
     assert [max(line.get_ydata()) for line in lines] == pytest.approx([0] * 100 + [100] * 100)
@@ -96,7 +73,7 @@ BY_RULE = {"coco": (42.2, 25.2, 33.7), "voc": (41.7, 25.0, 33.3), "yolov5": (58.
 @pytest.mark.parametrize("iou_threshold", [0.75, None])
 @pytest.mark.slow
 def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(rule, iou_threshold):
-    results = results_of([[True, False, True], [False, True]], [4, 2], rule=rule)
+    results = evaluated([[True, False, True], [False, True]], [4, 2], rule=rule)
     first, second, mean = BY_RULE[rule]
     _, axes = plot_detection_precision_recall(results, iou_threshold=iou_threshold)
     assert legend(axes) == [
@@ -123,7 +100,7 @@ def test_the_mean_over_thresholds_is_that_of_the_interpolation():
 
 
 def test_average_precisions_by_different_rules_are_not_drawn_together():
-    one, two = (results_of([[True]], [1], rule=rule) for rule in ("voc", "coco"))
+    one, two = (evaluated([[True]], [1], rule=rule) for rule in ("voc", "coco"))
     with pytest.raises(ValueError, match=r"^`results` must all have the same rule; got 'voc', 'coco'\.$"):
         plot_detection_precision_recall({"one": one, "two": two})
 
