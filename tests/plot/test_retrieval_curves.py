@@ -220,13 +220,19 @@ def test_the_share_of_the_valid_queries_in_each_bin_is_drawn_in_percent_with_its
     assert heights(plot_first_ranks(ranked_first([1, 2, NAN], 2, weight=[3, 1, 5]))[1]) == [[75, 25]]
 
 
-LAST_BINS = {NAN: "1", math.inf: "1", 1: "1", 2: "2", 3: "3-5", 200: "101-\n200", 1000: "501-\n1000", 1001: "> 1000"}
+@UNANNOTATED
+@pytest.mark.parametrize("last", [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
+def test_bins_go_up_to_the_last_one_with_a_query_and_end_with_the_rank_in_their_name(last):
+    *_, name = bins(plot_first_ranks(ranked_first([1, last], 10**6))[1])
+    *_, next_name = bins(plot_first_ranks(ranked_first([1, last + 1], 10**6))[1])
+    assert name.split("-")[-1].strip() == str(last)
+    assert next_name.split("-")[0] == (str(last + 1) if last < 1000 else "> 1000")
 
 
 @UNANNOTATED
-@pytest.mark.parametrize(("rank", "last"), LAST_BINS.items())
-def test_bins_go_up_to_the_last_one_with_a_query(rank, last):
-    assert bins(plot_first_ranks(ranked_first([1, rank], 10**6))[1])[-1] == last
+@pytest.mark.parametrize("rank", [NAN, math.inf])
+def test_a_rank_that_is_not_finite_is_in_no_bin(rank):
+    assert bins(plot_first_ranks(ranked_first([1, rank], 10**6))[1]) == ["1"]
 
 
 @UNANNOTATED

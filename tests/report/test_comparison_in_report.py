@@ -70,6 +70,7 @@ def test_the_queries_that_were_gained_and_lost_are_listed(models, tmp_path):
     a, _, comparison = models
     shown = section(read(write_report(a, tmp_path / "r.html", comparison=comparison)), "comparison")
     assert "All other sections are about a." in shown.text
+    assert f"Both: {a.setup}." in shown.text
     listed = {each.one("summary").text: each.one("p").text for each in shown.all("details")}
     assert listed == {
         "Queries whose first candidate is right in b alone: 1": "1",

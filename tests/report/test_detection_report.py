@@ -182,6 +182,8 @@ def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
     assert row["image"] == names[1]
     (item,) = section(page, "images").one("ul").all("li")
     assert item.one("img").attributes["alt"] == f"image {names[1]} with its boxes"
+    page = read(write_report(metric.results(boxes=True), tmp_path / "r.html", pictures=image))
+    assert len(section(page, "images").all("img")) == 1
 
 
 @pytest.mark.slow
