@@ -64,15 +64,18 @@ def test_images_with_names_are_asked_for_by_them(monkeypatch):
     assert [len(each["boxes"]) for each in found] == [0, 1]
 
 
+def validate_with(metric, **options) -> None:
+    module = DetectingModule()
+    module.val_boxes = metric
+    trainer(EvaluationPictures("val_boxes", **options), False).validate(module, loader(), verbose=False)
+
+
 @pytest.mark.parametrize("evaluator", EVALUATORS)
 @pytest.mark.slow
 def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
     seen, draw = [], drawings.plot.draw_box_grid
     monkeypatch.setattr(drawings.plot, "draw_box_grid", lambda *a, **k: seen.append(k["evaluator"]) or draw(*a, **k))
-    module = DetectingModule()
-    module.val_boxes = METRICS[evaluator](metric="map")
-    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))
-    trainer(callback, False).validate(module, loader(), verbose=False)
+    validate_with(METRICS[evaluator](metric="map"), pictures=lambda n: picture(n // 10))
     names = ["confidence", "confusion_matrix", "precision_recall", "worst_images"]
     # Repairs are defined where a detection takes the best ground truth that is left.
     names += ["kinds_of_errors"] * EVALUATORS[evaluator].has_breakdown
@@ -85,17 +88,13 @@ def test_classes_have_the_names_of_the_metric(monkeypatch):
     seen, plot = [], figures.plot_confusion_matrix
     passing = lambda *a, class_names, **k: seen.append(class_names) or plot(*a, **k)  # noqa: E731
     monkeypatch.setattr(figures, "plot_confusion_matrix", passing)
-    module = DetectingModule()
-    module.val_boxes = DetectionMAP(metric="map", class_names={1: "cat"})
-    trainer(EvaluationPictures("val_boxes"), False).validate(module, loader(), verbose=False)
+    validate_with(DetectionMAP(metric="map", class_names={1: "cat"}))
     assert seen == [{1: "cat"}]
 
 
 @pytest.mark.slow
 def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
-    module = DetectingModule()
-    module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.05])
-    trainer(EvaluationPictures("val_boxes"), False).validate(module, loader(), verbose=False)
+    validate_with(DetectionMAP(metric="map", iou_thresholds=[0.05]))
     assert files() == named(["val/confidence", "val/precision_recall"], 0)
 
 
@@ -105,11 +104,7 @@ def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatc
     monkeypatch.setattr(
         figures, "plot_detection_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k)
     )
-    module = DetectingModule()
-    module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.3, 0.6])
-    trainer(EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10)), False).validate(
-        module, loader(), verbose=False
-    )
+    validate_with(DetectionMAP(metric="map", iou_thresholds=[0.3, 0.6]), pictures=lambda n: picture(n // 10))
     assert seen == [0.6]
 
 
