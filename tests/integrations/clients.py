@@ -135,5 +135,7 @@ class LitLogger(Calls):
         self.calls.append(("val/nearest", value.data, step))
 
 
-CLIENTS = (WandbLogger, MLFlowLogger, CometLogger, LitLogger)
-CLIENTS += (SwanLabLogger, TrackioLogger, DVCLiveLogger, ClearMLLogger)
+CLIENTS = (
+    *(WandbLogger, MLFlowLogger, CometLogger, LitLogger),
+    *(SwanLabLogger, TrackioLogger, DVCLiveLogger, ClearMLLogger),
+)
