@@ -1,7 +1,7 @@
 """Ranked lists and their truth in text, as the projects that are named write them."""
 
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -46,6 +46,30 @@ def test_lists_are_read_as_their_project_writes_them(layout, tmp_path):
     if layout == "MSLS predictions":
         lists = {query: [item[1:] for item in items] for query, items in lists.items()}
     assert lists == expected
+
+
+def test_a_run_that_is_cut_off_is_no_list_of_items(tmp_path):
+    line = "q1 Q0 7 1 0.5 x\n"
+    lengths = [place for place in range(1, len(line)) if line[:place].split()[1:2] == ["Q0"]]
+    for earlier, length in product(("", line, "query Q0 item rank score name\n"), lengths):
+        text = earlier + line[:length].replace("q1", "q2")
+        if len(text.split()) % 6 == 0:
+            continue  # the name of the run is cut off, or nothing
+        rule = "a line must be query Q0 item rank score name, and not be cut off; `form='query'` reads a list of items"
+        where = f"{tmp_path / 'a.run'}:{1 + bool(earlier)}"
+        with pytest.raises(ValueError, match=re.escape(f"{where}: {rule} with the name Q0; got 'q2 Q0")):
+            read_retrieved(written(tmp_path / "a.run", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [("q Q0\nq d1\n", "query"), ("q Q0\n", "query"), ("q d1\nq Q0\n", None), ("query item\nq Q0\n", "query")],
+)
+def test_an_item_may_have_the_name_q0(text, form, tmp_path):
+    path = written(tmp_path / "pairs.txt", text)
+    items = [line.split()[1] for line in text.splitlines() if line.startswith("q ")]
+    assert read_retrieved(path, form=form) == {"q": items}
+    assert read_ground_truth(path, form=form and "pairs") == {"q": items}
 
 
 def test_distances_are_no_scores(tmp_path):

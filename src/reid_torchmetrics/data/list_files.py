@@ -52,6 +52,7 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
             "scores": `query item score`, the highest first, where a header says so or numbers are not whole.
             "query": a query and its items, as in MSLS' and hloc's.
             "items": numbers of items alone, as in VisDA's.
+            A file whose first line has Q0 as its second word is a run.
         one_based: whether numbers of items count from 1.
 
     Returns:

@@ -103,6 +103,8 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     text_below, header = _without_header(text)
     if form is None and "rank" in forms:
         form = _form_of_header(path, header)
+        if form is None and _begins_as_run(text_below):
+            form = "run"
     form_of_table, table = _read_by_columns(text_below, forms, form, has_header=bool(header))
     if table is not None:
         return table
@@ -132,6 +134,12 @@ def _without_header(text: str) -> tuple[str, list[str]]:
         if below and not below.isspace():
             return below, words
     return text, []
+
+
+def _begins_as_run(text: str) -> bool:
+    """Return whether the second word of the first line is the Q0 of TREC's runs, also where this line is cut off."""
+    first, _, _ = text.lstrip().partition("\n")
+    return first.split()[1:2] in (["Q0"], ["q0"])
 
 
 def _form_of_header(path: Path, header: Sequence[str]) -> str | None:
@@ -239,7 +247,10 @@ def _split_words_of_lines(lines: _Lines, form: str) -> Iterator[tuple[str, list[
     for where, line in lines:
         words = line.split()
         if not _fits(words, form):
-            raise file_error(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
+            rule = f"a line must be {_WORDS[form]}"
+            if form == "run" and len(words) < _TABLES["run"].num_columns:
+                rule = f"{rule}, and not be cut off; `form='query'` reads a list of items with the name Q0"
+            raise file_error(where, rule, repr(line[:80]))
         yield where, words
 
 
