@@ -418,10 +418,8 @@ def test_no_file_is_longer_than_500_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
-    "command.exact_search": "embeddings by a metric, which no list needs",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.box_layouts": "the layout of two folders, by the readers of all that it may be",
-    "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.mat_files": "a format of files, with its layout",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "tasks.comparison.paired_detections": "two models, which no evaluation knows",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.data import list_lines, read_ground_truth, read_retrieved
-from reid_torchmetrics.data.word_columns import parse_floats
+from reid_torchmetrics.data.text_files import parse_floats
 
 FORMS = {"run": read_retrieved, "rank": read_retrieved, "qrels": read_ground_truth, "grades": read_ground_truth}
 LINES = {

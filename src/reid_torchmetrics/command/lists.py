@@ -10,18 +10,19 @@ from types import SimpleNamespace
 from typing import Any
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
-from reid_torchmetrics.functional.retrieval import Protocol
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, names_in_rules
-from reid_torchmetrics.tasks import compare, evaluate_lists
+from reid_torchmetrics.functional.world import ALONE
+from reid_torchmetrics.tasks import IndexRecall, compare, evaluate_lists, index_recall
 from reid_torchmetrics.tasks.lists import protocol_of_lists
 
-from .exact_search import evaluate_exact, find_recall, read_exact
+from .evaluate import naming_bad_rows
 from .inputs import split_array
 from .label_tables import TABLES, LabelRules, check_file_names, label_files, labels_of_file_names
 from .outputs import Outputs
-from .sample_reading import log_guesses, options_for, read_label_files
-from .sample_sets import Columns, as_arguments
+from .sample_reading import log_guesses, options_for, read_label_files, read_sample_sets
+from .sample_sets import Columns, SampleSets, as_arguments, open_embeddings
 from .values import named_values
 
 
@@ -179,3 +180,63 @@ def _check_distinct(row_names: Sequence[str], path: str) -> None:
         if name in earlier:
             raise ValueError(f"{path}: the table must name each row once; got {name!r} twice.")
         earlier.add(name)
+
+
+_RECALL_AT = 10
+
+
+def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Sequence[str]) -> SampleSets:
+    """Read the embeddings of `--exact` with their labels, from the same files or from those of `--labels`.
+
+    Raises:
+        ValueError: files that are not those of queries and of a gallery.
+    """
+    query, *gallery = arguments.exact
+    words = SimpleNamespace(**vars(arguments) | {"query": query, "gallery": gallery, "captions": None, "stream": None})
+    sample_sets = read_sample_sets(words, protocol.missing_identities, extra_labels, needs_identities=True)
+    if sample_sets.keys() != set(SIDES):
+        raise ValueError(f"`--exact` must name files of the queries and of the gallery; got {query}, a single set.")
+    return sample_sets
+
+
+def evaluate_exact(sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace) -> RetrievalResults:
+    """Evaluate exact search in the embeddings of `--exact`; they stay in mapped files.
+
+    Equal scores keep the order of the gallery, because a list has one order, which does not depend on labels.
+    """
+    query, gallery = (sample_set.with_labels() for sample_set in sample_sets.values())
+    with naming_bad_rows(sample_sets.files):
+        return evaluate(
+            query,
+            gallery,
+            protocol=protocol,
+            similarity=arguments.similarity,
+            packed=bool(arguments.packed),
+            ties="stable",
+        )
+
+
+def find_recall(
+    retrieved: Any, sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace, *, has_names: bool
+) -> IndexRecall:
+    """Return the recall of the lists; `has_names` says whether items are names of rows."""
+    query_set = sample_sets.query
+    gallery_set = sample_sets["gallery"]
+    has_keys = isinstance(retrieved, dict)
+    query, read_gallery = open_embeddings(
+        query_set,
+        gallery_set,
+        ALONE,
+        protocol=protocol,
+        similarity=arguments.similarity,
+        packed=bool(arguments.packed),
+    )
+    return index_recall(
+        retrieved,
+        query,
+        (read_gallery(file.embeddings[:]) for file in gallery_set.files),
+        k=_RECALL_AT if arguments.recall_k is None else arguments.recall_k,
+        similarity=protocol.similarity_or(arguments.similarity),
+        query_names=query_set.names.tolist() if has_keys and query_set.names is not None else None,
+        gallery_names=gallery_set.names.tolist() if has_names and gallery_set.names is not None else None,
+    )

@@ -22,10 +22,9 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance, Vocabula
 from reid_torchmetrics.functional.world import SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 
-from .embeddings import open_embeddings
 from .inputs import check_streamed
 from .processes import Share
-from .sample_sets import SampleSet, SampleSets
+from .sample_sets import SampleSet, SampleSets, open_embeddings
 
 
 def evaluate_streamed_gallery(sample_sets: SampleSets, options: Mapping[str, Any], share: Share) -> RetrievalResults:

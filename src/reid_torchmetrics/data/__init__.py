@@ -8,9 +8,9 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .box_lines import KITTI_CLASSES as KITTI_CLASSES
     from .box_lines import read_cartucho as read_cartucho
     from .box_lines import read_kitti as read_kitti
-    from .label_arrays import number_identities as number_identities
     from .label_files import NAME_PATTERNS as NAME_PATTERNS
     from .label_files import labels_from_names as labels_from_names
+    from .label_files import number_identities as number_identities
     from .label_files import read_labels as read_labels
     from .list_files import read_ground_truth as read_ground_truth
     from .list_files import read_retrieved as read_retrieved
@@ -30,8 +30,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
 
 _NAMES = {
     "box_lines": "KITTI_CLASSES read_cartucho read_kitti",
-    "label_arrays": "number_identities",
-    "label_files": "NAME_PATTERNS labels_from_names read_labels",
+    "label_files": "NAME_PATTERNS labels_from_names number_identities read_labels",
     "list_files": "read_ground_truth read_retrieved",
     "open_images_files": "read_open_images",
     "pair_files": "read_pairs",

@@ -14,6 +14,7 @@ Headers are compared with the sizes of the files before anything is inflated, an
 from __future__ import annotations
 
 import importlib
+import math
 import re
 import struct
 from collections import Counter
@@ -36,7 +37,6 @@ from reid_torchmetrics._extras import require
 from reid_torchmetrics.files import Allowance, ArrayLayout, readable
 
 from .foreign_forms import CONVERSIONS, Unread, conversion, conversion_of_file
-from .hdf5_files import read_hdf5
 from .mat_files import is_version_7_3, read_mat
 
 
@@ -78,6 +78,9 @@ class Format(NamedTuple):
 _LENGTHS, _AFTER_LENGTHS = 26, 30  # offsets in the header of a member of a zip archive
 _LENGTH_SIZE = 4  # bytes of the length of a vector
 _BYTES = "u1"
+_HDF5_KINDS = "iufbS"
+_MATLAB_NUMBERS = b"single double logical int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+"""MATLAB's classes of numbers; its texts have the class char, and are numbers in HDF5, too"""
 
 
 def file_error(where: object, rule: str, got: object) -> ValueError:
@@ -318,7 +321,59 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
 
 
 def _read_mat(path: Path) -> dict[str, Any]:
-    return read_hdf5(path) if is_version_7_3(path) else read_mat(path)
+    return _read_hdf5(path) if is_version_7_3(path) else read_mat(path)
+
+
+def _read_hdf5(path: Path) -> dict[str, Any]:
+    """Return the arrays of numbers and of texts of fixed length by name, with the shapes that MATLAB shows.
+
+    Anything else at the top of the file is `Unread`.
+
+    Raises:
+        ModuleNotFoundError: h5py is not installed.
+        ValueError: An array would inflate to more than `Allowance` allows.
+        OSError: The file is damaged.
+    """
+    try:
+        h5py = import_optional("h5py", "h5py")
+    except ModuleNotFoundError as error:
+        line = CONVERSIONS[".h5"]
+        raise ModuleNotFoundError(f"{error} Where h5py is, `{line}` converts it.", name="h5py") from None
+    allowance = Allowance(path.stat().st_size)
+    arrays: dict[str, Any] = {}
+    with h5py.File(path, "r") as file:
+        for name in file:
+            # Soft and external links may lead to other files.
+            if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+                arrays[name] = Unread("a link")
+            elif file.get(name, getclass=True) is not h5py.Dataset:
+                arrays[name] = Unread("a group")
+            elif _is_hdf5_readable(file[name]):
+                arrays[name] = _read_hdf5_array(path, name, file[name], allowance)
+            else:
+                dtype = file[name].dtype
+                arrays[name] = Unread("texts of any length" if dtype.kind == "O" else f"an array of {dtype}")
+    return arrays
+
+
+def _is_hdf5_readable(dataset: Any) -> bool:
+    """Return whether an array has numbers or texts of fixed length that lie in its file."""
+    if dataset.is_virtual or dataset.external or dataset.shape is None:
+        return False
+    if dataset.dtype.kind not in _HDF5_KINDS or "MATLAB_empty" in dataset.attrs:
+        return False
+    return dataset.attrs.get("MATLAB_class", b"double") in _MATLAB_NUMBERS
+
+
+def _read_hdf5_array(path: Path, name: str, dataset: Any, allowance: Allowance) -> Array:
+    offset = dataset.id.get_offset()
+    if offset is None:  # in pieces, perhaps compressed
+        allowance.spend(f"`{name}`", math.prod(dataset.shape) * dataset.dtype.itemsize)
+        values = dataset[()]
+    else:
+        values = np.memmap(path, dataset.dtype, mode="r", offset=offset, shape=dataset.shape)
+    is_matlab = "MATLAB_class" in dataset.attrs
+    return np.asarray(values).T if is_matlab else values
 
 
 def read_vectors(path: Path, *, dtype: str) -> dict[str, Any]:
@@ -343,7 +398,7 @@ def read_vectors(path: Path, *, dtype: str) -> dict[str, Any]:
 
 
 _TORCH = Format(_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
-_HDF5 = Format(read_hdf5, "a whole file of HDF5")
+_HDF5 = Format(_read_hdf5, "a whole file of HDF5")
 FORMATS: dict[str, Format] = {
     ".npy": Format(_read_npy, "a whole array of numpy.save without pickle"),
     ".npz": Format(_read_npz, "a whole archive of numpy.savez without pickle"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from reid_torchmetrics import _checks, _hints, _names
 
-from .array_files import UNNAMED, PythonObjects, file_error
+from .array_files import UNNAMED, PythonObjects
 from .foreign_forms import conversion
 from .role_flags import note_on_roles
 
@@ -114,6 +115,7 @@ def _normalize(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
+@cache
 def _spellings(key: str, role: str | None) -> set[str]:
     """Return the names of the field for `key`, with the prefixes of one side, or of both."""
     sides = [role] if role else list(_PREFIXES)
@@ -127,27 +129,15 @@ def _spellings(key: str, role: str | None) -> set[str]:
     return spellings
 
 
-def _further_spellings(key: str, role: str | None) -> list[str]:
-    """Return the names in benchmarks for `key`, of one side, or of both."""
-    sides = [role] if role else list(SIDE_NAMES)
-    names = FURTHER_NAMES.get(key, "").split()
-    for side in sides:
-        names += SIDE_NAMES[side].get(key, "").split()
-    return names
-
-
 def kind_of_numbers(name: str) -> str:
     """Return whether numbers with a name are "distances", "scores" or "rank"; "" for a name that does not tell it."""
     return next((kind for kind, pattern in _KINDS_OF_NUMBERS.items() if re.search(pattern, name.lower())), "")
 
 
-def find_names(
-    path: Path, keys: Collection[str], arrays: Mapping[str, Any], rules: NameRules, unnamed_key: str
-) -> dict[str, str]:
+def find_names(keys: Collection[str], arrays: Mapping[str, Any], rules: NameRules, unnamed_key: str) -> dict[str, str]:
     """Find the names of the arrays for `keys`: the user's name, our own name, or a single name of the field.
 
     Args:
-        path: The file, for messages.
         keys: Meanings, in the order in which they are looked for.
         arrays: Arrays of the file by name.
         rules: Rules from the user.
@@ -160,28 +150,31 @@ def find_names(
         ValueError: A file without an array that the user named, with several arrays for one key, or with an array of
             Python objects.
     """
-    file_names = [name for name in arrays if name != UNNAMED]
-    _check_user_names(path, keys, file_names, rules)
+    normalized_names = {name: _normalize(name) for name in arrays if name != UNNAMED}
+    _check_user_names(keys, list(normalized_names), rules)
     if UNNAMED in arrays:
         return {unnamed_key: UNNAMED}
     names: dict[str, str] = {}
     for key in keys:
-        if key in MATRICES and not _is_matrix_expected(key, names, rules):
-            continue
-        candidates = _find_candidates(key, file_names, rules, names)
+        if key in MATRICES:
+            # A file has one matrix, of the kind that is asked for, or of the first kind that it has.
+            is_expected = (not names or key in rules.names) if rules.kind is None else key == rules.kind
+            if not is_expected:
+                continue
+        candidates = _find_candidates(key, normalized_names, rules, names)
         if len(candidates) > 1:
             rule = f"one array must be the {key}, or be named by `names={{'{key}': NAME}}`"
             if unnamed_key in MATRICES and not rules.role:
                 rule = f"{rule} or `role='query'`"
-            raise file_error(path, rule, _quote(candidates))
+            raise ValueError(f"{rule}; got {_quote(candidates)}.")
         if candidates:
             names[key] = candidates[0]
     if "identities" not in rules.names:
-        _check_no_row_numbers(path, names, arrays)
-    return _without_objects(path, names, arrays, rules)
+        _check_no_row_numbers(names, arrays)
+    return _without_objects(names, arrays, rules)
 
 
-def _check_no_row_numbers(path: Path, names: Mapping[str, str], arrays: Mapping[str, Any]) -> None:
+def _check_no_row_numbers(names: Mapping[str, str], arrays: Mapping[str, Any]) -> None:
     """Raise if identities were found by a name that is that of row numbers in a table from a data base.
 
     Raises:
@@ -193,8 +186,10 @@ def _check_no_row_numbers(path: Path, names: Mapping[str, str], arrays: Mapping[
         return
     others = [other for other in arrays if other not in names.values() and _has_equal_values(arrays[other])]
     if others:
-        rule = f"`{name}` counts the rows, so that `names={{'identities': NAME}}` must say what the identities are"
-        raise file_error(path, rule, f"also {_quote(others)}")
+        raise ValueError(
+            f"`{name}` counts the rows, so that `names={{'identities': NAME}}` must say what the identities are; got"
+            f" also {_quote(others)}."
+        )
 
 
 def _counts_rows(values: Any) -> bool:
@@ -213,7 +208,7 @@ def _has_equal_values(values: Any) -> bool:
     return len(np.unique(values)) < len(values)
 
 
-def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[str], rules: NameRules) -> None:
+def _check_user_names(keys: Collection[str], file_names: Sequence[str], rules: NameRules) -> None:
     """Raise unless the file has all arrays that the user named; with `rules.used_names`, add the keys that it has."""
     for key, name in rules.names.items():
         if rules.used_names is not None:
@@ -221,50 +216,50 @@ def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[st
                 rules.used_names.add(key)
             continue
         if key not in keys and key != "names":
-            raise file_error(path, f"`names` must be some of {_checks.listed(keys, str, near=key)}", repr(key))
+            raise ValueError(f"`names` must be some of {_checks.listed(keys, str, near=key)}; got {key!r}.")
         if name not in file_names:
             got = f"{_quote(file_names)}{_hints.value_meant(name, file_names)}"
-            raise file_error(path, f"`{name}`, named as {key}, must be in the file", got)
+            raise ValueError(f"`{name}`, named as {key}, must be in the file; got {got}.")
 
 
 def _find_candidates(
-    key: str, file_names: Sequence[str], rules: NameRules, found_names: Mapping[str, str]
+    key: str, normalized_names: Mapping[str, str], rules: NameRules, found_names: Mapping[str, str]
 ) -> list[str]:
-    """Return the arrays that may be `key`, by the first kind of names with a match."""
+    """Return the arrays that may be `key`, by the first kind of names with a match.
+
+    Args:
+        key: A meaning.
+        normalized_names: The names of the arrays, each with its form in `_spellings`.
+        rules: Rules from the user.
+        found_names: Names of arrays with another meaning.
+    """
     # The user's name counts first. An array with another meaning, from the user or as found before, is nothing else.
-    if rules.names.get(key) in file_names:
+    if rules.names.get(key) in normalized_names:
         return [rules.names[key]]
     other_names = {*rules.names.values(), *found_names.values(), *rules.labels} - {key if key in rules.labels else ""}
-    free_names = [name for name in file_names if name not in other_names]
+    free_names = {name: word for name, word in normalized_names.items() if name not in other_names}
     if key in free_names:
         return [key]
-    candidates = [name for name in free_names if rules.allow(key, name)]
+    spellings = _spellings(key, rules.role)
+    candidates = [name for name, word in free_names.items() if word in spellings]
     if len(candidates) > 1:  # files are called by their paths then
         candidates = [name for name in candidates if name.lower() != _NAME]
     if candidates:
         return candidates
-    spellings = _further_spellings(key, rules.role)
-    if key == "identities" and _has_paths(file_names, rules):
-        spellings.append(_NAME)
-    return [name for name in free_names if name.lower() in spellings]
+
+    further_names = FURTHER_NAMES.get(key, "").split()
+    for side, names in SIDE_NAMES.items():
+        if rules.role in (None, side):
+            further_names += names.get(key, "").split()
+    if key == "identities":
+        spellings = _spellings("names", rules.role)
+        paths = [name for name, word in normalized_names.items() if word in spellings and name.lower() != _NAME]
+        if paths or rules.names.get("names") in normalized_names:
+            further_names.append(_NAME)
+    return [name for name in free_names if name.lower() in further_names]
 
 
-def _has_paths(file_names: Sequence[str], rules: NameRules) -> bool:
-    """Return whether an array other than `name` holds names of files."""
-    user_name = rules.names.get("names")
-    return any(name == user_name or (rules.allow("names", name) and name.lower() != _NAME) for name in file_names)
-
-
-def _is_matrix_expected(key: str, names: Collection[str], rules: NameRules) -> bool:
-    """Return whether a file may have a matrix of this kind beside the arrays with `names`."""
-    if rules.kind is not None:
-        return key == rules.kind
-    return not names or key in rules.names
-
-
-def _without_objects(
-    path: Path, names: Mapping[str, str], arrays: Mapping[str, Any], rules: NameRules
-) -> dict[str, str]:
+def _without_objects(names: Mapping[str, str], arrays: Mapping[str, Any], rules: NameRules) -> dict[str, str]:
     """Leave out file names that are Python objects, unless they are the only array or the user names them.
 
     Raises:
@@ -278,23 +273,31 @@ def _without_objects(
         elif key != "names" or are_file_names_needed:
             form = "embeddings as objects" if key in MATRICES else "texts as objects"
             rule = f"the {key} must be numbers or strings, as Python objects are only read by pickle"
-            raise file_error(path, rule, f"`{name}` of objects{conversion(form)}")
+            raise ValueError(f"{rule}; got `{name}` of objects{conversion(form)}.")
     return readable_names
 
 
-def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], label_names: Collection[str], rules: NameRules) -> str:
-    """Return the name of the only matrix that may be `rules.kind`, though its name does not say so.
+def find_matrix(
+    names: Mapping[str, str], arrays: Mapping[str, Any], rules: NameRules, passed_over: Mapping[str, str]
+) -> tuple[_names.MatrixKind, str]:
+    """Return the kind and the name of the only matrix, which has any name if the user says its kind.
 
     Args:
-        path: The file, for messages.
+        names: Names of the arrays that were found, by their meaning.
         arrays: Arrays of the file by name.
-        label_names: Names of the arrays that are labels.
-        rules: Rules from the user, with a `kind`.
+        rules: Rules from the user.
+        passed_over: Types of values that are not read, for the message.
 
     Raises:
         ValueError: No matrix may be it, or several may.
     """
-    matrices = [name for name in arrays if name not in label_names and len(np.shape(arrays[name])) == 2]
+    kinds = [kind for kind in MATRICES if kind in names]
+    if len(kinds) == 1 and rules.kind in (None, *kinds):
+        return kinds[0], names[kinds[0]]
+    if rules.kind is None:
+        rule = "one array must be the embeddings, distances or scores by its name, or by `names={'embeddings': NAME}`"
+        raise ValueError(f"{rule}; got {describe_contents(arrays, passed_over, '`{}`'.format)}.")
+    matrices = [name for name in arrays if name not in names.values() and len(np.shape(arrays[name])) == 2]
     candidates = [name for name in matrices if kind_of_numbers(name) in ("", rules.kind)]
     if len(candidates) > 1:
         candidates = [name for name in candidates if 1 not in np.shape(arrays[name])]
@@ -302,8 +305,8 @@ def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], label_names: Coll
         candidates = [name for name in candidates if not rules.allow("embeddings", name)]
     if len(candidates) != 1:
         rule = f"one array must be the {rules.kind} by its name, or by `names={{'{rules.kind}': NAME}}`"
-        raise file_error(path, rule, _quote(arrays))
-    return candidates[0]
+        raise ValueError(f"{rule}; got {_quote(arrays)}.")
+    return rules.kind, candidates[0]
 
 
 def _quote(names: Collection[str]) -> str:

@@ -22,8 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from .text_files import file_text, read_text_lines
-from .word_columns import are_decimal
+from .text_files import are_decimal, file_text, read_text_lines
 
 _NUM_WORDS = 1 << 12  # words that are parsed together
 

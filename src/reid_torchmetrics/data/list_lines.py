@@ -24,8 +24,7 @@ from reid_torchmetrics import _hints
 
 from .array_files import file_error
 from .array_names import kind_of_numbers
-from .text_files import file_text, split_lines
-from .word_columns import MARK, are_decimal, parse_floats, parse_integers, split_words
+from .text_files import MARK, are_decimal, file_text, parse_floats, parse_integers, split_lines, split_words
 
 RETRIEVED_FORMS = ("run", "rank", "query", "items", "scores")
 TRUTH_FORMS = ("qrels", "grades", "pairs", "items")

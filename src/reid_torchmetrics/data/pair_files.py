@@ -21,8 +21,7 @@ from reid_torchmetrics._arrays import Array
 from .array_files import FORMATS, UNNAMED, file_error, read_arrays
 from .list_lines import choose_form
 from .table_files import TABLES
-from .text_files import read_text_lines
-from .word_columns import are_decimal, parse_floats
+from .text_files import are_decimal, parse_floats, read_text_lines
 
 _WORDS_OF_FLAGS = {"True": True, "False": False}
 PAIR_NAMES = {

@@ -24,20 +24,11 @@ from reid_torchmetrics.files import natural_order
 from reid_torchmetrics.functional.displays import Displayed
 
 from .array_files import FORMATS, Format, PythonObjects, file_error, naming_file, read_arrays
-from .array_names import (
-    FIELD_NAMES,
-    MATRICES,
-    NameRules,
-    describe_contents,
-    describe_guesses,
-    find_names,
-    find_unnamed_matrix,
-)
+from .array_names import FIELD_NAMES, NameRules, describe_guesses, find_matrix, find_names
 from .foreign_forms import conversion
-from .label_arrays import Labels, as_labels
+from .label_files import Labels, as_labels
 from .role_flags import join_flags
-from .table_files import TABLES, read_parquet_with_vectors
-from .text_tables import join_positions, parse_vectors
+from .table_files import TABLES, join_positions, parse_vectors, read_parquet_with_vectors
 
 _FORMATS: dict[str, Format] = {
     **FORMATS,
@@ -211,73 +202,66 @@ def _find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]], rul
 
 def _open(path: Path, rules: NameRules, *, is_shard: bool = False) -> SampleFile:
     """Open a file of embeddings and labels; a shard of embeddings [D] is a file with one sample."""
-    # Find the arrays by their names.
-    user_names = rules.names
     passed_over: dict[str, str] = {}
     arrays = read_arrays(path, _FORMATS, passed_over=passed_over)
     with naming_file(path):
-        if path.suffix.lower() in TABLES:
-            arrays = join_positions(arrays, user_names)
-            arrays, rules = _join_dimensions(arrays, rules)
-        arrays, unread_roles = join_flags(arrays, rules.names)
-    names = find_names(path, [*_KEYS, *rules.labels], arrays, rules, unnamed_key=rules.kind or "embeddings")
-    if rules.kind is not None and rules.kind not in names:
-        names[rules.kind] = find_unnamed_matrix(path, arrays, names.values(), rules)
-    kind = _find_kind(path, names, describe_contents(arrays, passed_over, "`{}`".format))
+        return _as_samples(path, arrays, rules, passed_over, is_shard=is_shard)
+
+
+def _as_samples(
+    path: Path, arrays: dict[str, Any], rules: NameRules, passed_over: Mapping[str, str], *, is_shard: bool
+) -> SampleFile:
+    """Return the samples in the arrays of a file.
+
+    Raises:
+        TypeError: A matrix of another dtype, or a label with values of another kind.
+        ValueError: No matrix, several arrays of one meaning, or arrays of another shape.
+    """
+    # Find the arrays by their names.
+    user_names = rules.names
+    if path.suffix.lower() in TABLES:
+        arrays = join_positions(arrays, user_names)
+        arrays, rules = _join_dimensions(arrays, rules)
+    arrays, unread_roles = join_flags(arrays, rules.names)
+    names = find_names([*_KEYS, *rules.labels], arrays, rules, unnamed_key=rules.kind or "embeddings")
+    kind, name = find_matrix(names, arrays, rules, passed_over)
+    names[kind] = name
     if "roles" in names and np.ndim(arrays[names["roles"]]) == 0:  # one word about the whole file
         del names["roles"]
     guesses = describe_guesses(path, names, arrays, user_names, unread_roles, passed_over)
 
     # Check the matrix. Its rows are queries, and its columns gallery items.
-    name = names.pop(kind)
+    del names[kind]
     matrix = arrays[name]
     embeddings = matrix
     if kind != "embeddings" and rules.role == "gallery":
         embeddings = matrix.T
-    with naming_file(path):
-        if isinstance(matrix, np.ndarray) and matrix.ndim == 1 and matrix.dtype.kind == "U":
-            embeddings = parse_vectors(name, matrix.tolist())
-        elif is_shard and kind == "embeddings" and np.ndim(matrix) == 1:
-            embeddings = matrix[None]
-        check = _checks.embeddings_or_codes if kind == "embeddings" else _checks.embeddings
-        tensor = check(name or kind, embeddings)
-        if not isinstance(embeddings, np.ndarray):
-            is_bfloat16 = tensor.dtype == torch.bfloat16  # a dtype that NumPy lacks
-            embeddings = tensor if is_bfloat16 else tensor.detach().numpy()
+    if isinstance(matrix, np.ndarray) and matrix.ndim == 1 and matrix.dtype.kind == "U":
+        embeddings = parse_vectors(name, matrix.tolist())
+    elif is_shard and kind == "embeddings" and np.ndim(matrix) == 1:
+        embeddings = matrix[None]
+    check = _checks.embeddings_or_codes if kind == "embeddings" else _checks.embeddings
+    tensor = check(name or kind, embeddings)
+    if not isinstance(embeddings, np.ndarray):
+        is_bfloat16 = tensor.dtype == torch.bfloat16  # a dtype that NumPy lacks
+        embeddings = tensor if is_bfloat16 else tensor.detach().numpy()
     if kind != "embeddings":
-        label_arrays = {label: arrays[label] for label in names.values()}
-        _check_not_transposed(path, name or kind, matrix, tensor, label_arrays)
+        _check_not_transposed(name or kind, matrix, tensor, {label: arrays[label] for label in names.values()})
 
     # Convert the labels.
     num_samples = len(tensor)
     if is_shard and num_samples == 1:  # a label of one sample may be a number
         arrays |= {label: np.atleast_1d(arrays[label]) for label in names.values() if np.ndim(arrays[label]) == 0}
-    labels = as_labels(path, names, arrays, num_samples, rules.missing_identities)
+    labels = as_labels(names, arrays, num_samples, rules.missing_identities)
     roles = labels.pop("roles", None)
-    sample_names = _find_sample_names(path, arrays, names.values(), rules, num_samples)
+    sample_names = _find_sample_names(arrays, names.values(), rules, num_samples)
     return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind)
 
 
-def _find_kind(path: Path, names: Mapping[str, str], contents: str) -> _names.MatrixKind:
-    """Return the kind of the only matrix among the arrays that were found.
-
-    Raises:
-        ValueError: No matrix, or several.
-    """
-    kinds = [kind for kind in MATRICES if kind in names]
-    if len(kinds) != 1:
-        rule = "one array must be the embeddings, distances or scores by its name, or by `names={'embeddings': NAME}`"
-        raise file_error(path, rule, contents)
-    return kinds[0]
-
-
-def _check_not_transposed(
-    path: Path, name: str, matrix: Any, side_matrix: Tensor, label_arrays: Mapping[str, Any]
-) -> None:
+def _check_not_transposed(name: str, matrix: Any, side_matrix: Tensor, label_arrays: Mapping[str, Any]) -> None:
     """Raise if a label of one side is as long as the other side of a matrix.
 
     Args:
-        path: The file, for messages.
         name: Name of the matrix.
         matrix: Distances or scores as they are in the file.
         side_matrix: The same with a row for each item of the side that is read.
@@ -292,11 +276,11 @@ def _check_not_transposed(
         if num_labels == num_columns != num_rows:
             rule = f"`{name}` must have a row for each query and a column for each gallery item"
             got = f"shape {list(np.shape(matrix))}, which is transposed, as `{label}` has {num_labels} values"
-            raise file_error(path, rule, got)
+            raise ValueError(f"{rule}; got {got}.")
 
 
 def _find_sample_names(
-    path: Path, arrays: Mapping[str, Any], other_names: Collection[str], rules: NameRules, num_samples: int
+    arrays: Mapping[str, Any], other_names: Collection[str], rules: NameRules, num_samples: int
 ) -> Array | None:
     """Return the names of samples: the only array of strings that is called like names of files, and no label.
 
@@ -315,7 +299,7 @@ def _find_sample_names(
         if values.dtype.kind in "US" and values.size == num_samples:
             texts.append(values.ravel())
     if user_name in arrays and not texts:
-        raise file_error(path, f"`{user_name}` must hold a string for each of {num_samples} samples", "other values")
+        raise ValueError(f"`{user_name}` must hold a string for each of {num_samples} samples; got other values.")
     return texts[0].astype(str) if len(texts) == 1 else None
 
 
