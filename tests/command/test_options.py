@@ -97,9 +97,9 @@ def of_table(command):
     groups = options.COMMAND_GROUPS
     own = options.TABLE["commands"][command].get("command_options", {})
     return {
-        name: row
-        for group, name, *row, _ in options.command_options(command)
-        if group not in groups and name not in own
+        option.name: [option.kind, option.text, option.default]
+        for option in options.command_options(command)
+        if option.group not in groups and option.name not in own
     }
 
 
@@ -170,7 +170,7 @@ def test_every_class_of_the_table_is_one_of_an_option():
 def test_defaults_of_rules_are_those_of_market1501(command):
     chosen = PROTOCOLS["market1501"]
     others = {"cmc_same_camera": "as same_camera", "search_cameras": "all"}
-    rows = {name: default for group, name, *_, default, _ in options.command_options(command) if group == "rules"}
+    rows = {option.name: option.default for option in options.command_options(command) if option.group == "rules"}
     assert rows == {name: others.get(name, in_words(getattr(chosen, name))) for name in rows}
     default = inspect.signature(FUNCTIONS[command][0]).parameters["protocol"].default
     default = protocol_of_lists(default, {})  # that of lists depends on their labels

@@ -145,19 +145,15 @@ def _import(name: str) -> Any:
 def _call_in_words(name: str, convention: Any) -> str:
     """Return the words of a subcommand that compute a number under a convention."""
     options = dict(convention.options)
-    if name != "detect":  # which prints all numbers
+    if name == "detect":  # which prints all numbers of these evaluators
+        is_printed = isinstance(convention.report, str) and options.get("evaluator", "coco") in {"coco", "voc"}
+        is_printed = is_printed and convention.call.endswith(f"[{convention.report!r}]")
+        is_printed = is_printed and "iou_thresholds=" not in convention.call
+    else:
         options["reports"] = convention.report
-    elif "iou_thresholds=" in convention.call or not _is_detected(convention):
-        return str(convention.call)
-    if name == "detect" and not convention.call.endswith(f"[{convention.report!r}]"):
-        return str(convention.call)
+        is_printed = name != "pairs"
     is_option = options.keys() <= {option.name for option in command_options(name)}
-    if name == "pairs" or not is_option or convention.call.startswith("no option"):
+    if not is_printed or not is_option or convention.call.startswith("no option"):
         return str(convention.call)
     words = [in_options(name, f"`{option}={value!r}`").strip("`") for option, value in options.items()]
     return f"{PROGRAM} {name} ... {' '.join(words)}"
-
-
-def _is_detected(convention: Any) -> bool:
-    """Return whether `detect` computes a number under a convention, as far as the evaluator decides."""
-    return isinstance(convention.report, str) and convention.options.get("evaluator", "coco") in {"coco", "voc"}

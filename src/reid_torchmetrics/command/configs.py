@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from reid_torchmetrics import _hints
 from reid_torchmetrics._extras import require
@@ -22,14 +22,6 @@ _TAGS = {"!", *(_TAG + name for name in ("bool", "float", "int", "map", "null", 
 """tags of plain values, spelled out"""
 
 
-class ConfigValue(NamedTuple):
-    """The value of an option in a file."""
-
-    value: Any
-    where: str
-    """the file and the line"""
-
-
 def read_protocol(path: str) -> Any:
     """Read a protocol of one's own from a file in YAML with fields of `Protocol`.
 
@@ -42,8 +34,9 @@ def read_protocol(path: str) -> Any:
     package: Any = import_module("reid_torchmetrics")
     names = [field.name for field in fields(package.Protocol)]
     protocol: dict[str, Any] = {"name": Path(path).stem, "source": path}
-    for name, option in read_config(path, names, kind="fields of `Protocol`", example="same_camera: keep").items():
-        protocol[name] = tuple(option.value) if isinstance(option.value, list) else option.value
+    config = read_config(path, names, kind="fields of `Protocol`", example="same_camera: keep")
+    for name, (value, _) in config.items():
+        protocol[name] = tuple(value) if isinstance(value, list) else value
     try:
         if isinstance(protocol.get("gallery_draw"), dict):
             protocol["gallery_draw"] = package.GalleryDraw(**protocol["gallery_draw"])
@@ -58,8 +51,8 @@ def read_config(
     *,
     kind: str = "options of the command, with underscores",
     example: str = "protocol: msmt17",
-) -> dict[str, ConfigValue]:
-    """Read the options in a file.
+) -> dict[str, tuple[Any, str]]:
+    """Read the options in a file, each with the place of its line, such as "config.yaml:3".
 
     Args:
         path: File in YAML.
@@ -72,35 +65,33 @@ def read_config(
         ValueError: The file is no mapping of such options to plain values, or its aliases expand to too many values;
             the message is one line that names the file.
     """
-    values, root = _parse(path, _read_text(path))
+    values, root = parse_yaml(path, _read_text(path))
     if not isinstance(values, dict):
         got = "nothing" if values is None else repr(values)[:40]
         raise ValueError(f"{path}: the file must map options to values, such as `{example}`; got {got}.")  # noqa: TRY004
-    options: dict[str, ConfigValue] = {}
-    for key, _ in root.value:
-        where = f"{path}:{key.start_mark.line + 1}"
-        _check_key(where, key.value, names, kind)
-        if key.value in options:
-            raise ValueError(f"{where}: each option must be given once; got `{key.value}` twice.")
-        options[key.value] = ConfigValue(values.get(key.value), where)
+    options: dict[str, tuple[Any, str]] = {}
+    for node, _ in root.value:
+        where = f"{path}:{node.start_mark.line + 1}"
+        key = node.value
+        name = key.partition(".")[0] if isinstance(key, str) else ""
+        if name not in names:  # a key may be a field of an option, such as `rerank.k1`
+            hint = _hints.argument_meant(name, names)
+            raise ValueError(f"{where}: keys must be {kind}; got {str(key)[:40]!r}{hint}.")
+        if key in options:
+            raise ValueError(f"{where}: each option must be given once; got `{key}` twice.")
+        options[key] = (values.get(key), where)
     return options
 
 
-def parse_yaml(place: str, text: str, *, keeps_digits: bool = False) -> Any:
-    """Parse a text in YAML to a plain value; `place` begins the messages of errors.
+def parse_yaml(place: str, text: str, *, keeps_digits: bool = False) -> tuple[Any, Any]:
+    """Parse a text in YAML to a plain value, and to its tree of nodes with the lines of all values.
 
-    With `keeps_digits`, a whole number is its text, such as "01".
+    With `keeps_digits`, a whole number is its text, such as "01". The messages of errors begin with `place`.
 
     Raises:
         ModuleNotFoundError: PyYAML is not installed.
         ValueError: The text is no YAML, or no plain value, or its aliases expand to too many values.
     """
-    values, _ = _parse(place, text, keeps_digits=keeps_digits)
-    return values
-
-
-def _parse(place: str, text: str, *, keeps_digits: bool = False) -> tuple[Any, Any]:
-    """Parse a text to its value, and to its tree of nodes with the lines of all values."""
     require("A file of options or a mapping", "yaml")
     yaml: Any = import_module("yaml")
     loader: Any = type("Loader", (yaml.SafeLoader,), {})
@@ -188,14 +179,6 @@ class _NodeCount:
         self._num_nodes += self._sizes[anchor]
         if self._num_nodes > _MAX_ALIASED:
             raise ValueError(f"{where}: values must be at most {_MAX_ALIASED} with aliases; got more.")
-
-
-def _check_key(where: str, key: Any, names: Collection[str], kind: str) -> None:
-    """Raise unless a key is the name of an option, or of a field of it, such as `rerank.k1`."""
-    name = key.partition(".")[0] if isinstance(key, str) else ""
-    if name not in names:
-        hint = _hints.argument_meant(name, names)
-        raise ValueError(f"{where}: keys must be {kind}; got {str(key)[:40]!r}{hint}.")
 
 
 def _describe_error(path: str, error: Any) -> str:

@@ -140,7 +140,14 @@ def _evaluate_samples(
     elif sample_sets.query.kind != "embeddings":
         return _evaluate_matrix(sample_sets, options | {"ground_truth": ground_truth})
     else:
-        results = _evaluate_files(sample_sets, options | {"ground_truth": ground_truth})
+        gallery = sample_sets["gallery"].with_labels() if "gallery" in sample_sets else None
+        results = evaluate(
+            sample_sets.query.with_labels(),
+            gallery,
+            self_index=sample_sets.self_index,
+            ground_truth=ground_truth,
+            **options,
+        )
         # A results file would hold lists of candidates, which cost another pass over the gallery.
         return results if reason or arguments.report is not None else replace(results, problem=None)
 
@@ -199,12 +206,6 @@ def _reason_against_metric(sample_sets: SampleSets, options: Mapping[str, Any], 
     return ""
 
 
-def _evaluate_files(sample_sets: SampleSets, options: Mapping[str, Any]) -> RetrievalResults:
-    """Return the results of embeddings, evaluated by one call on this process."""
-    gallery = sample_sets["gallery"].with_labels() if "gallery" in sample_sets else None
-    return evaluate(sample_sets.query.with_labels(), gallery, self_index=sample_sets.self_index, **options)
-
-
 def _evaluate_matrix(sample_sets: SampleSets, options: Mapping[str, Any]) -> RetrievalResults:
     """Return the results of distances or scores."""
     file = sample_sets.query.files[0]
@@ -220,26 +221,18 @@ def _evaluate_matrix(sample_sets: SampleSets, options: Mapping[str, Any]) -> Ret
     if "gallery" in rows:
         _, gallery_rows = rows["gallery"]
         matrix: Any = file.embeddings[query_rows][:, gallery_rows]  # slices copy nothing
-        if self_index is None and matrix_options["protocol"].leave_one_out:
-            self_index = _places_in_square(file, matrix, matrix_options["protocol"])
+        protocol = matrix_options["protocol"]
+        if self_index is None and protocol.leave_one_out:
+            num_rows, num_columns = matrix.shape
+            if num_rows != num_columns:
+                reason = f"under protocol {protocol.name!r}, which searches each item among the others"
+                raise ValueError(f"{file.path}: `{file.kind}` must be square {reason}; got {list(matrix.shape)}.")
+            self_index = np.arange(num_rows)
     else:  # each item among the others
         matrix = file.embeddings[query_rows][:, query_rows]
         self_index = np.arange(len(matrix))
         labels = labels | {name.replace("query_", "gallery_"): values for name, values in labels.items()}
     return evaluate_scores(**{file.kind: matrix}, **labels, self_index=self_index, **matrix_options)
-
-
-def _places_in_square(file: data.SampleFile, matrix: Any, protocol: Protocol) -> _arrays.Array:
-    """Return the place of each query in the gallery, where a protocol searches each item among the others.
-
-    Raises:
-        ValueError: The matrix is not square.
-    """
-    num_rows, num_columns = matrix.shape
-    if num_rows != num_columns:
-        reason = f"under protocol {protocol.name!r}, which searches each item among the others"
-        raise ValueError(f"{file.path}: `{file.kind}` must be square {reason}; got {list(matrix.shape)}.")
-    return np.arange(num_rows)
 
 
 @contextmanager

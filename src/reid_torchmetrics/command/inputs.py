@@ -6,7 +6,7 @@ import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from reid_torchmetrics import _hints, _names
 from reid_torchmetrics._extras import require
@@ -33,15 +33,6 @@ _NEED_EXACT = ("recall_k", "similarity", "packed", "order")
 """options of `lists` about exact search"""
 
 
-class Source(NamedTuple):
-    """The words of a command line that name embeddings, or a matrix."""
-
-    query: str
-    gallery: Sequence[str] | str
-    kind: _names.MatrixKind | None
-    """None: the kind that the names of arrays say"""
-
-
 def check_inputs(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]) -> None:
     """Raise unless options and files fit each other, as far as that can be checked without reading a file.
 
@@ -65,8 +56,8 @@ def check_inputs(command: str, arguments: SimpleNamespace, options: Mapping[str,
                 raise FileNotFoundError(f"There is no file {path!r}.")
 
 
-def find_source(arguments: SimpleNamespace) -> Source:
-    """Return the files of embeddings, or the file of a matrix.
+def find_source(arguments: SimpleNamespace) -> tuple[str, Sequence[str] | str, _names.MatrixKind | None]:
+    """Return the words for the queries and for the gallery, and the kind of a matrix, None for one that its name says.
 
     Raises:
         UsageError: The command line has neither, or several of them.
@@ -82,15 +73,15 @@ def find_source(arguments: SimpleNamespace) -> Source:
         if matrix_options:
             rule = f"{' and '.join(matrix_options)} must come without files of embeddings, and labels by `--labels`"
             raise UsageError(f"{rule}; got {arguments.query!r}, too")
-        return Source(arguments.query, arguments.gallery or arguments.query, kind=None)
+        return arguments.query, arguments.gallery or arguments.query, None
     if (distances is None) == (scores is None):
         got = "none" if distances is None else "both `--distances` and `--scores`"
         raise UsageError(
             f"`query` must be a file of embeddings, or `--distances` or `--scores` a file of a matrix; got {got}"
         )
     if distances is not None:
-        return Source(distances, distances, kind="distances")
-    return Source(scores, scores, kind="scores")
+        return distances, distances, "distances"
+    return scores, scores, "scores"
 
 
 def find_files(word: str) -> list[str]:
@@ -143,10 +134,10 @@ def check_streamed(inputs: Mapping[str, Any]) -> None:
 
 def _check_evaluate(arguments: SimpleNamespace, options: Mapping[str, Any]) -> None:
     """Raise unless the options of `evaluate` fit each other, and its source."""
-    source = find_source(arguments)
+    _, _, kind = find_source(arguments)
     inputs = vars(arguments) | dict(options)
-    if source.kind is not None:
-        check_matrix_options(f"`--{source.kind}`", inputs)
+    if kind is not None:
+        check_matrix_options(f"`--{kind}`", inputs)
     if arguments.stream:
         check_streamed(inputs)
     if arguments.ground_truth is None and (arguments.ground_truth_form or arguments.one_based):

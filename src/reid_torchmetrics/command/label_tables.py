@@ -46,9 +46,9 @@ class LabelSource(NamedTuple):
         """Number of rows in all tables."""
         return sum(num_rows_of(table) for table in self.tables)
 
-    def holds(self, label: str) -> bool:
-        """Return whether some table has a label."""
-        return any(label in table for table in self.tables)
+    def has_roles(self) -> bool:
+        """Return whether some table has roles."""
+        return any("roles" in table for table in self.tables)
 
     def join(self) -> Columns:
         """Return the rows of all tables, one table after the other.

@@ -48,16 +48,9 @@ class Option(NamedTuple):
     default: str
     flag: str
     """the option as users write it, such as `--max-rank`; of words without the name of an option, this name"""
-
-    @property
-    def is_positional(self) -> bool:
-        """True if the words come without the name of an option."""
-        return self.flag == self.name
-
-    @property
-    def value_kind(self) -> Kind:
-        """The kind of its value."""
-        return read_kind(self.kind)
+    is_positional: bool
+    """True if the words come without the name of an option"""
+    value_kind: Kind
 
     def read(self, value: Any, field: str = "", earlier: Any = None) -> Any:
         """Convert words, or a value from a file; or those for a field or key, such as "k1" in `--rerank.k1`.
@@ -91,8 +84,9 @@ def command_options(command: str) -> list[Option]:
     for group, names in TABLE["commands"][command]["groups"].items():
         for name in names.split():
             kind, text, *default = TABLE["options"].get(f"{command}.{name}") or TABLE["options"][name]
-            flag = name if kind[0] == "@" else f"--{name.replace('_', '-')}"
-            options.append(Option(group, name, kind, text, "".join(default), flag))
+            is_positional = kind[0] == "@"
+            flag = name if is_positional else f"--{name.replace('_', '-')}"
+            options.append(Option(group, name, kind, text, "".join(default), flag, is_positional, read_kind(kind)))
     return options
 
 

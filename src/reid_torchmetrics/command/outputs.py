@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.files import write_whole
-from reid_torchmetrics.functional.model_tables import TABLE_FORMATS
+from reid_torchmetrics.functional.model_tables import TABLE_FORMATS, Number
 
 from .terminal import PROGRAM, log, show
 from .values import named_values
@@ -77,7 +77,8 @@ class Outputs:
                 path = Path(str(name))
                 input_files.extend(path.iterdir() if path.is_dir() else [path])
         for other, file in (*product(input_files, output_files), *combinations(output_files, 2)):
-            if _is_same_file(file, other):
+            is_same = file.resolve() == other.resolve() or (file.exists() and other.exists() and file.samefile(other))
+            if is_same:
                 raise ValueError(f"{file}: must be another file than {other} to write to; got the same.")
 
     def write(
@@ -102,14 +103,15 @@ class Outputs:
             OSError: a file that cannot be written.
             ValueError: `--fail-under` names a number that the results do not have.
         """
-        numbers = _numbers_by_name(results)
+        numbers: dict[str, Number] = {}
+        for prefix, part in results.items():
+            # A comparison has the numbers of its second model.
+            *_, numbers_of_model = list(part.model_table().rows.values())[:2]
+            numbers |= {f"{prefix}{name}": number for name, number in numbers_of_model.items()}
         if recall is not None:
-            numbers[f"index_recall_{recall.k}"] = recall.mean
-        for name in self._thresholds:
-            if name not in numbers:
-                names = _checks.listed(numbers, str, near=name)
-                raise ValueError(f"`--fail-under` must name one of {names}; got {name!r}.")
-        self._check_thresholds(results)
+            name = f"index_recall_{recall.k}"
+            numbers[name] = Number(name, name, recall.mean, convention="")
+        self._check_thresholds(numbers)
         if any(path is not None for path in (self._arguments.save, self._arguments.report, self._arguments.pictures)):
             self._write_files(results, reported, comparison, images)
 
@@ -127,16 +129,21 @@ class Outputs:
             printed = print if self._arguments.format in TABLE_FORMATS else show
             printed(self._text(results, recall))
         log(*(f"wrote {path}" for path in self._written))
-        return self._exit_status(numbers)
-
-    def _check_thresholds(self, results: Mapping[str, Any]) -> None:
-        """Raise if `--fail-under` has a bound for a share that no share reaches."""
-        ranks: set[str] = set()
-        for prefix, part in results.items():
-            numbers = part.model_table().numbers
-            ranks.update(f"{prefix}{name}" for name, number in numbers.items() if not number.is_share)
+        status = 0
         for name, threshold in self._thresholds.items():
-            if threshold > 1 and name not in ranks:
+            if not numbers[name].value >= threshold:  # NaN fails, too
+                log(f"{PROGRAM}: {name} is {numbers[name].value:.6g}, below {threshold:.6g}")
+                status = 1
+        return status
+
+    def _check_thresholds(self, numbers: Mapping[str, Number]) -> None:
+        """Raise if `--fail-under` names a number that is not there, or has a bound for a share that none reaches."""
+        for name in self._thresholds:
+            if name not in numbers:
+                names = _checks.listed(numbers, str, near=name)
+                raise ValueError(f"`--fail-under` must name one of {names}; got {name!r}.")
+        for name, threshold in self._thresholds.items():
+            if threshold > 1 and numbers[name].is_share:
                 rule = f"must be a share of 1 for {name}, such as {threshold / 100:g} for {threshold:g} %"
                 raise ValueError(f"`--fail-under` {rule}; got {name}={threshold:g}.")
 
@@ -157,8 +164,18 @@ class Outputs:
         with one_warning_of_glyphs():
             for prefix, part in results.items():
                 if self._arguments.report is not None:
-                    path = _add_prefix(self._arguments.report, prefix)
-                    _write_page(part if reported is None else reported, path, comparison, images)
+                    from reid_torchmetrics.report import write_report  # noqa: PLC0415
+
+                    write_report(
+                        part if reported is None else reported,
+                        _add_prefix(self._arguments.report, prefix),
+                        comparison=comparison,
+                        pictures=images.pictures,
+                        gallery_pictures=images.gallery_pictures,
+                        image_names=images.names,
+                        gallery_image_names=images.gallery_names,
+                        box_format=images.box_format,
+                    )
                 if self._arguments.save is not None:
                     part.save(_add_prefix(self._arguments.save, prefix))
                 if self._arguments.pictures is not None:
@@ -178,42 +195,6 @@ class Outputs:
             table = part.model_table(name) if name else part.model_table()
             tables.append(write_table(table, 1 if decimals is None else decimals))
         return "\n\n".join(tables)
-
-    def _exit_status(self, numbers: Mapping[str, float]) -> int:
-        """Return 1 if some number is below its threshold of `--fail-under`, and log these; else 0."""
-        status = 0
-        for name, threshold in self._thresholds.items():
-            if not numbers[name] >= threshold:  # NaN fails, too
-                log(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {threshold:.6g}")
-                status = 1
-        return status
-
-
-def _numbers_by_name(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return all numbers of results; for a comparison those of the second model."""
-    numbers: dict[str, float] = {}
-    for prefix, part in results.items():
-        numbers_of_models = list(part.model_table().rows.values())
-        model_numbers = numbers_of_models[0] if len(numbers_of_models) == 1 else numbers_of_models[1]
-        for name, number in model_numbers.items():
-            numbers[f"{prefix}{name}"] = number.value
-    return numbers
-
-
-def _write_page(results: Any, path: Path, comparison: Any, images: ReportImages) -> None:
-    """Write the page of HTML about results."""
-    from reid_torchmetrics.report import write_report  # noqa: PLC0415
-
-    write_report(
-        results,
-        path,
-        comparison=comparison,
-        pictures=images.pictures,
-        gallery_pictures=images.gallery_pictures,
-        image_names=images.names,
-        gallery_image_names=images.gallery_names,
-        box_format=images.box_format,
-    )
 
 
 def _draw(results: Any, folder: Path, prefix: str) -> None:
@@ -235,13 +216,6 @@ def _add_prefix(path: str, prefix: str) -> Path:
     """Return the path for results of one prefix: report.html, report_segm.html."""
     file = Path(path)
     return file.with_stem(f"{file.stem}_{prefix.rstrip('_')}") if prefix else file
-
-
-def _is_same_file(file: Path, other: Path) -> bool:
-    """Return whether two paths lead to one file, which need not exist."""
-    if file.resolve() == other.resolve():
-        return True
-    return file.exists() and other.exists() and file.samefile(other)
 
 
 def _check_writable(path: Path, *, is_folder: bool) -> None:

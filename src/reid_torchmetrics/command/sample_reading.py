@@ -37,7 +37,7 @@ from .label_tables import (
 )
 from .sample_sets import ROW, Columns, SampleSet, SampleSets, has_one_role
 from .terminal import log
-from .values import named_values, rules_as_names
+from .values import name_of, named_values
 
 _CAPTIONS = "--captions"
 _TRACK_LABELS = {"cameras", "sequences", "identities"}
@@ -86,7 +86,7 @@ def read_sample_sets(
 
     # Roles first: they tell the rows of the other labels apart.
     order = getattr(arguments, "order", None) or "natural"
-    for sources in sorted(labels.values(), key=_hold_roles, reverse=True):
+    for sources in sorted(labels.values(), key=lambda sources: any(map(LabelSource.has_roles, sources)), reverse=True):
         _add_labels(sample_sets, sources, guesses, order)
     if arguments.captions is not None:
         _add_captions(sample_sets, arguments.captions)
@@ -158,24 +158,29 @@ def log_guesses(guesses: Iterable[str]) -> None:
 
 def options_for(labels: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options in which rules list names where `labels`, arguments by name, hold names of digits: "01", not 1."""
-    rules = []
+    as_names = dict(options)
     for rule, label in RULES_BY_LABEL.items():
         names: set[Any] = set()
         for role in SIDES:
             values = labels.get(f"{role}_{label}", ())
             names.update(values.values() if isinstance(values, Mapping) else np.ravel(values).tolist())
-        if any(isinstance(name, str) and name.isdecimal() for name in names):
-            rules.append(rule)
-    return rules_as_names(options, rules)
+        if not any(isinstance(name, str) and name.isdecimal() for name in names):
+            continue
+        value = options.get(rule)
+        if isinstance(value, dict):
+            as_names[rule] = {name_of(key): name_of(counted_as) for key, counted_as in value.items()}
+        elif value is not None:
+            as_names[rule] = [name_of(element) for element in value]
+    return as_names
 
 
 def _open_sample_sets(
     arguments: SimpleNamespace, rules: LabelRules, names_in_sets: Sequence[set[str] | None]
 ) -> SampleSets:
     """Open the files of queries and gallery; `names_in_sets` receives the labels in `rules.names` that each set has."""
-    source = find_source(arguments)
+    query, gallery, kind = find_source(arguments)
     opened = []
-    for role, paths, used in zip(SIDES, (source.query, source.gallery), names_in_sets, strict=True):
+    for role, paths, used in zip(SIDES, (query, gallery), names_in_sets, strict=True):
         files = data.read_samples(
             paths,
             role=role,
@@ -184,7 +189,7 @@ def _open_sample_sets(
             reopen=bool(arguments.stream),
             missing_identities=rules.missing_identities,
             labels=rules.extra_labels,
-            kind=source.kind,
+            kind=kind,
         )
         opened.append(SampleSet(role, files))
     sample_sets = SampleSets(*opened)
@@ -250,11 +255,6 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
         if sample_set.role not in named_roles:
             check_shards(sample_set, sources[position] if has_source_for_each else sources[0], order)
         sample_set.add(table, source_text)
-
-
-def _hold_roles(sources: Sequence[LabelSource]) -> bool:
-    """Return whether some table of some source holds roles."""
-    return any(source.holds("roles") for source in sources)
 
 
 def _join_by_name(

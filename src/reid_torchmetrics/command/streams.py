@@ -50,7 +50,8 @@ def _evaluate(sample_sets: SampleSets, options: Mapping[str, Any], world: World)
     relevance = find_relevance(**rules, **gallery_set.labels(slice(None), "gallery_"))
     is_listed = _find_listed(relevance, len(gallery_set))
     if sample_sets.self_index is not None:
-        rules["self_index"] = _places_among_listed(is_listed, sample_sets.self_index)
+        places = np.where(is_listed, is_listed.cumsum() - 1, -1)
+        rules["self_index"] = np.where(sample_sets.self_index < 0, -1, places[sample_sets.self_index])
     if "max_bytes" in options:
         rules["max_bytes"] = options["max_bytes"]
     similarity = options.get("similarity")
@@ -110,12 +111,6 @@ def _find_listed(relevance: Relevance, num_items: int) -> _arrays.Array:
         is_listed_of_kept[relevance.order.numpy()] = True
         is_listed[kept] = is_listed_of_kept
     return is_listed
-
-
-def _places_among_listed(is_listed: _arrays.Array, self_index: _arrays.Array) -> _arrays.Array:
-    """Return the place of each query among the listed items, or -1."""
-    place = np.where(is_listed, is_listed.cumsum() - 1, -1)
-    return np.where(self_index < 0, -1, place[self_index])
 
 
 def _read_listed(world: World, gallery_set: SampleSet, is_listed: _arrays.Array, no_items: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -176,10 +176,6 @@ class Instance(NamedTuple):
         package: Any = import_module("reid_torchmetrics")
         return getattr(package, self.class_name)(**self.fields)
 
-    def describe(self) -> dict[str, Any]:
-        """Return the description of the object in a file of options."""
-        return {_CLASS: self.class_name, _FIELDS: self.fields}
-
 
 def read_instance(classes: Classes, value: Any, earlier: Instance | None = None) -> Instance | None:
     """Read the description of an object from a word, or from a value in a file; None for null.
@@ -263,9 +259,10 @@ def _value_in_yaml(word: str, rule: str, *, keeps_digits: bool = False) -> Any:
         WrongValueError: The word is no YAML, or not plain; `rule` is the one for its value.
     """
     try:
-        return parse_yaml("", word, keeps_digits=keeps_digits)
+        value, _ = parse_yaml("", word, keeps_digits=keeps_digits)
     except ValueError as error:
         raise WrongValueError(rule, word) from error
+    return value
 
 
 def _to_text(value: Any) -> str:
@@ -325,7 +322,9 @@ def _to_ranges(value: Any) -> dict[int | str, tuple[float, float]]:
         raise TypeError
     ranges: dict[int | str, tuple[float, float]] = {}
     for name, bounds in value.items():
-        low, high = parse_yaml("", bounds) if isinstance(bounds, str) else bounds
+        if isinstance(bounds, str):
+            bounds, _ = parse_yaml("", bounds)  # noqa: PLW2901 - the same bounds, parsed
+        low, high = bounds
         ranges[_to_label(name)] = (_to_number(low), _to_number(high))
     return ranges
 
@@ -347,7 +346,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 def to_plain(value: Any) -> Any:
     """Return a value of an option in the types of YAML."""
     if isinstance(value, Instance):
-        return value.describe()
+        return {_CLASS: value.class_name, _FIELDS: value.fields}
     if isinstance(value, dict):
         return {to_plain(key): to_plain(element) for key, element in value.items()}
     if isinstance(value, Digits):
@@ -355,19 +354,7 @@ def to_plain(value: Any) -> Any:
     return [to_plain(element) for element in value] if isinstance(value, (list, tuple)) else value
 
 
-def rules_as_names(options: Mapping[str, Any], rules: Collection[str]) -> dict[str, Any]:
-    """Return options in which some rules list names, as their labels are names, and not numbers of the same digits."""
-    as_names = dict(options)
-    for option in rules:
-        value = options.get(option)
-        if isinstance(value, dict):
-            as_names[option] = {_name_of(key): _name_of(counted_as) for key, counted_as in value.items()}
-        elif value is not None:
-            as_names[option] = [_name_of(element) for element in value]
-    return as_names
-
-
-def _name_of(label: int | str) -> int | str:
+def name_of(label: int | str) -> int | str:
     """Return a label in the spelling of the user."""
     return label.text if isinstance(label, Digits) else label
 
