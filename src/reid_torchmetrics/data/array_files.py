@@ -236,17 +236,12 @@ def _read_layout(name: str, file: IO[bytes], size: int) -> ArrayLayout:
     """
     layout = ArrayLayout.read(name, file, size)
     if layout.dtype.hasobject:
-        raise _ObjectsError(_describe_objects(name, layout.shape))
+        forms = ["embeddings as objects", "lists as objects"]
+        if not layout.shape:  # of a dict, NumPy makes an array without axes
+            forms = ["dict in .npy"]
+        remedy = ", or lists of items by ".join(f"`{CONVERSIONS[form]}`" for form in forms)
+        raise _ObjectsError(f"{name} with Python objects, which only pickle reads: convert it by {remedy}")
     return layout
-
-
-def _describe_objects(name: str, shape: Sequence[int]) -> str:
-    """Describe an array of Python objects, with the line of code that converts it."""
-    forms = ["embeddings as objects", "lists as objects"]
-    if not shape:  # of a dict, NumPy makes an array without axes
-        forms = ["dict in .npy"]
-    remedy = ", or lists of items by ".join(f"`{CONVERSIONS[form]}`" for form in forms)
-    return f"{name} with Python objects, which only pickle reads: convert it by {remedy}"
 
 
 def _read_torch(path: Path) -> dict[str, Any]:

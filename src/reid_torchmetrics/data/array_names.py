@@ -150,7 +150,7 @@ def find_names(keys: Collection[str], arrays: Mapping[str, Any], rules: NameRule
         ValueError: A file without an array that the user named, with several arrays for one key, or with an array of
             Python objects.
     """
-    normalized_names = {name: _normalize(name) for name in arrays if name != UNNAMED}
+    normalized_names = {name: _normalize(name) for name in arrays if name is not UNNAMED}
     _check_user_names(keys, list(normalized_names), rules)
     if UNNAMED in arrays:
         return {unnamed_key: UNNAMED}
@@ -340,7 +340,10 @@ def describe_guesses(
         unread_roles: Names of arrays of roles that are ignored because the file has flags; one line for each.
         passed_over: Types of values that are not read; one line for each whose name has a meaning.
     """
-    lines = [f"`{name}` as {key}" for key, name in names.items() if name not in (UNNAMED, key, user_names.get(key))]
+    lines = []
+    for key, name in names.items():
+        if name is not UNNAMED and name not in (key, user_names.get(key)):
+            lines.append(f"`{name}` as {key}")
     if "roles" in names:
         note = note_on_roles(names["roles"] or "roles", arrays.get(names["roles"]))
         if note:

@@ -76,7 +76,11 @@ def as_label(
     if array.dtype.kind not in allowed_kinds:
         raise TypeError(f"`{name}` must hold {description}; got {array.dtype}.")
     if key == "positions":  # before rows become vectors: [1, 2] is one position, not two labels
-        return _checks.positions(name, _with_samples_as_rows(array, length), length).numpy()
+        # MATLAB's files have a column for each sample; two positions of two coordinates are rows.
+        may_be_columns = array.ndim == 2 and len(array) == 2 and array.shape[1] > 3
+        if may_be_columns and length in (None, array.shape[1]):
+            array = array.T
+        return _checks.positions(name, array, length).numpy()
 
     vector = as_vector(name, array, length)
     labels, is_valid = _to_integers_or_strings(vector)
@@ -93,15 +97,6 @@ def as_label(
             remedy = " Pass `missing_identities='junk'` where such samples have no identity."
         raise ValueError(f"`{name}` must hold {description}; got {vector[first].item()!r} for sample {first}.{remedy}")
     return labels
-
-
-def _with_samples_as_rows(positions: Array, length: int | None) -> Array:
-    """Return positions with a row for each sample; MATLAB's files have a column for each."""
-    # Two positions of two coordinates are rows.
-    may_be_columns = positions.ndim == 2 and len(positions) == 2 and positions.shape[1] > 3
-    if may_be_columns and length in (None, positions.shape[1]):
-        return positions.T
-    return positions
 
 
 def _to_integers_or_strings(values: Array) -> tuple[Array, Array]:

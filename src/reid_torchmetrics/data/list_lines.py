@@ -30,6 +30,7 @@ RETRIEVED_FORMS = ("run", "rank", "query", "items", "scores")
 TRUTH_FORMS = ("qrels", "grades", "pairs", "items")
 
 _NUM_COLUMNS_OF_ITEMS = 3  # query, item and rank or score
+_NUM_FIRST_CHARACTERS = 1000  # of a text, which may be a large one, with the first words
 _MAX_INTERNED = 1 << 15  # items with one string each: beyond the size of the cache this costs more than it saves
 
 
@@ -101,9 +102,7 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
         raise file_error(path, "the file must be text", "a null character")
     text_below, header = _without_header(text)
     if form is None and "rank" in forms:
-        form = _form_of_header(path, header)
-        if form is None and _begins_as_run(text_below):
-            form = "run"
+        form = _form_of_first_lines(path, header, text_below)
     form_of_table, table = _read_by_columns(text_below, forms, form, has_header=bool(header))
     if table is not None:
         return table
@@ -112,7 +111,12 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
         lines = lines[1:]
     if not lines:
         raise file_error(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
-    form = form or form_of_table or _find_form(path, lines, forms)
+    form = form or form_of_table
+    if form is None:
+        # Whole numbers are scores only where a header or the user says so.
+        are_whole = all(line.split()[-1].isdecimal() for _, line in lines)
+        num_fitting = {name: _count_fitting(lines, name) for name in forms if name != "scores" or not are_whole}
+        form = choose_form(path, len(lines), num_fitting, _WORDS)
     if form == "items":
         return _numbered_lists(lines)
     if form in ("query", "pairs"):
@@ -135,14 +139,10 @@ def _without_header(text: str) -> tuple[str, list[str]]:
     return text, []
 
 
-def _begins_as_run(text: str) -> bool:
-    """Return whether the second word of the first line is the Q0 of TREC's runs, also where this line is cut off."""
-    first, _, _ = text.lstrip().partition("\n")
-    return first.split()[1:2] in (["Q0"], ["q0"])
+def _form_of_first_lines(path: Path, header: Sequence[str], text: str) -> str | None:
+    """Return the form of retrieved items by the names of their columns or by Q0; None if these do not tell it.
 
-
-def _form_of_header(path: Path, header: Sequence[str]) -> str | None:
-    """Return the form of retrieved items by the names of their columns; None if these do not tell it.
+    A line whose second word is Q0 is one of TREC's runs, also if it is cut off behind it.
 
     Raises:
         ValueError: The numbers are distances, of which the lowest are the best, or there are columns of no form.
@@ -153,7 +153,10 @@ def _form_of_header(path: Path, header: Sequence[str]) -> str | None:
     if "distances" in kinds or is_unread:
         rule = "the third column must be `rank` or `score`, with the best as the highest, and be the last"
         raise file_error(path, rule, _hints.listed(header, "`{}`".format))
-    return kinds[-1] or None if num_columns == _NUM_COLUMNS_OF_ITEMS else None
+    if num_columns == _NUM_COLUMNS_OF_ITEMS and kinds[-1]:
+        return kinds[-1]
+    line, _, _ = text.lstrip()[:_NUM_FIRST_CHARACTERS].partition("\n")
+    return "run" if line.split()[1:2] in (["Q0"], ["q0"]) else None
 
 
 def _read_by_columns(
@@ -177,12 +180,13 @@ def _read_by_columns(
         if form is None and name == "rank" and not _are_counted(table):
             break
         # An item that a query repeats has replaced the first one.
-        has_repeats = sum(map(len, table.values())) < num_rows
-        if name == "rank":
-            has_repeats |= any(len(set(ranks.values())) < len(ranks) for ranks in table.values())
-        if has_repeats:
+        if sum(map(len, table.values())) < num_rows:
             return name, None
-        return name, _sort_by_rank(table) if name == "rank" else table
+        if name != "rank":
+            return name, table
+        if any(len(set(ranks.values())) < len(ranks) for ranks in table.values()):
+            return name, None
+        return name, {query: sorted(ranks, key=ranks.__getitem__) for query, ranks in table.items()}
     return None, None
 
 
@@ -205,22 +209,12 @@ def _read_table(text: str, form: _TableForm) -> tuple[_Table, int]:
         if len(interned) < _MAX_INTERNED:
             # Equal items become one string, whose hash is computed once.
             items = map(interned.setdefault, items, items)
-        _add_rows(table, words[::width], items, numbers)
+        # Rows of a query that follow each other are added together.
+        rows = zip(items, numbers, strict=True)
+        for query, copies in groupby(words[::width]):
+            table.setdefault(query, {}).update(islice(rows, len(list(copies))))
         num_rows += len(numbers)
     return table, num_rows
-
-
-def _add_rows(table: _Table, queries: Sequence[str], items: Iterable[str], numbers: Sequence[Any]) -> None:
-    """Add rows to a table; rows of a query that follow each other are added together."""
-    rows = zip(items, numbers, strict=True)
-    for query, copies in groupby(queries):
-        num_rows = len(list(copies))
-        table.setdefault(query, {}).update(islice(rows, num_rows))
-
-
-def _sort_by_rank(table: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
-    """Return the items of each query by ascending rank."""
-    return {query: sorted(ranks, key=ranks.__getitem__) for query, ranks in table.items()}
 
 
 def _fits(words: Sequence[str], form: str) -> bool:
@@ -251,18 +245,6 @@ def _split_words_of_lines(lines: _Lines, form: str) -> Iterator[tuple[str, list[
                 rule = f"{rule}, and not be cut off; `form='query'` reads a list of items with the name Q0"
             raise file_error(where, rule, repr(line[:80]))
         yield where, words
-
-
-def _find_form(path: Path, lines: _Lines, forms: Sequence[str]) -> str:
-    """Return the form of all lines, or else the form that fits the most lines from the first on.
-
-    Raises:
-        ValueError: All lines have several forms.
-    """
-    if all(line.split()[-1].isdecimal() for _, line in lines):
-        # Whole numbers are scores only where a header or the user says so.
-        forms = [form for form in forms if form != "scores"]
-    return choose_form(path, len(lines), {form: _count_fitting(lines, form) for form in forms}, _WORDS)
 
 
 def choose_form(path: Path, num_lines: int, num_fitting: Mapping[str, int], meanings: Mapping[str, str]) -> str:

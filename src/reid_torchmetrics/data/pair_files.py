@@ -73,7 +73,15 @@ def read_pairs(
         _checks.one_of("form", form, _names.PairForm)
     path = Path(path)
     if scores is None:
-        score_values, same = _read_named_arrays(path)
+        if path.suffix.lower() not in TABLES | FORMATS:
+            raise file_error(path, _PLACE_OF_SCORES, "none")
+        arrays = read_arrays(path, TABLES | FORMATS)
+        names_of_scores = [name for name in arrays if name.lower() in PAIR_NAMES["scores"].split()]
+        names_of_same = [name for name in arrays if name.lower() in PAIR_NAMES["same"].split()]
+        if len(names_of_scores) != 1 or len(names_of_same) != 1:
+            raise file_error(path, "arrays must be `scores` and `same`, one of each", _checks.listed(arrays, str))
+        score_values = arrays[names_of_scores[0]]
+        same = arrays[names_of_same[0]]
     else:
         score_values, same = _read_with_scores(path, Path(scores), form)
     values = np.asarray(score_values).ravel()
@@ -85,18 +93,6 @@ def read_pairs(
         got = f"{values.dtype} {list(np.shape(score_values))} and {flags.dtype}"
         raise file_error(path if scores is None else Path(scores), rule, got)
     return values.astype(np.float64), flags.astype(bool)
-
-
-def _read_named_arrays(path: Path) -> tuple[Any, Any]:
-    """Return the arrays `scores` and `same` of a file."""
-    if path.suffix.lower() not in TABLES | FORMATS:
-        raise file_error(path, _PLACE_OF_SCORES, "none")
-    arrays = read_arrays(path, TABLES | FORMATS)
-    scores = [name for name in arrays if name.lower() in PAIR_NAMES["scores"].split()]
-    same = [name for name in arrays if name.lower() in PAIR_NAMES["same"].split()]
-    if len(scores) != 1 or len(same) != 1:
-        raise file_error(path, "arrays must be `scores` and `same`, one of each", _checks.listed(arrays, str))
-    return arrays[scores[0]], arrays[same[0]]
 
 
 def _read_with_scores(path: Path, scores: Path, form: str | None) -> tuple[Any, Any]:

@@ -137,12 +137,16 @@ def read_samples(
     distinct_paths = {os.path.realpath(path) for path in paths}  # `Path.resolve` fails for loops
     if not paths or len(distinct_paths) < len(paths):
         raise ValueError(f"`source` must name files, none of them twice; got {list(map(str, paths))}.")
-    open_file = _open_briefly if reopen else _open
     are_shards = len(paths) > 1
     files = []
     for path in paths:
-        file = open_file(path, rules, is_shard=are_shards)
-        files.append(_in_memory(file) if are_shards and len(file.embeddings) == 1 else file)
+        file = _open(path, rules, is_shard=are_shards)
+        embeddings: Any = file.embeddings
+        if are_shards and len(embeddings) == 1:  # a system has a limit of open files
+            file = _without_file(file, embeddings.clone() if isinstance(embeddings, Tensor) else np.array(embeddings))
+        elif reopen:
+            file = _without_file(file, Reopened(embeddings, path, rules))
+        files.append(file)
     form = _describe_form(files[0])
     for file in files:
         form_of_shard = _describe_form(file)
@@ -287,7 +291,7 @@ def _find_sample_names(
     Raises:
         ValueError: The array that the user named holds no string for each sample.
     """
-    candidates = [name for name in arrays if rules.allow("names", name) and name not in other_names]
+    candidates = [name for name in arrays if name not in other_names and rules.allow("names", name)]
     user_name = rules.names.get("names", "")
     if user_name in arrays:
         candidates = [user_name]
@@ -303,24 +307,11 @@ def _find_sample_names(
     return texts[0].astype(str) if len(texts) == 1 else None
 
 
-def _in_memory(file: SampleFile) -> SampleFile:
-    """Return the sample of a file that is closed then: a system has a limit of open files."""
-    embeddings: Any = file.embeddings[:1]
-    copied = embeddings.clone() if isinstance(embeddings, Tensor) else np.array(embeddings)
-    return replace(_without_file(file), embeddings=copied)
-
-
-def _without_file(file: SampleFile) -> SampleFile:
-    """Return a file with labels and names that do not keep it open."""
+def _without_file(file: SampleFile, embeddings: Array | Tensor | Reopened) -> SampleFile:
+    """Return a file with other embeddings, and with labels and names that do not keep it open."""
     labels = {key: values.copy() for key, values in file.labels.items()}
-    return replace(file, labels=labels, names=None if file.names is None else file.names.copy())
-
-
-def _open_briefly(path: Path, rules: NameRules, *, is_shard: bool = False) -> SampleFile:
-    """Open a file so that nothing stays open: labels are copied, and embeddings are read again for each slice."""
-    file = _open(path, rules, is_shard=is_shard)
-    embeddings = Reopened(cast("Array", file.embeddings), path, rules)
-    return replace(_without_file(file), embeddings=embeddings)
+    names = None if file.names is None else file.names.copy()
+    return replace(file, embeddings=embeddings, labels=labels, names=names)
 
 
 def _describe_form(file: SampleFile) -> str:

@@ -66,7 +66,13 @@ def read_text(path: Path) -> dict[str, Array]:
     if not lines:
         raise ValueError("0 rows of nothing")
 
-    delimiter = _find_text_delimiter(lines[0][1])
+    # Cells are divided by tabs, by white space (None), or by another delimiter: the first one of these in the line.
+    first_line = lines[0][1]
+    delimiter: str | None = "\t"
+    if "\t" not in first_line:
+        delimiter = find_delimiter(first_line)
+        if len(first_line.split()) > 1 or delimiter not in first_line:
+            delimiter = None
     numbered_rows = [(number, list(map(str.strip, line.split(delimiter)))) for number, line in lines]
     rows = [row for _, row in numbered_rows]
     if _has_header(rows):
@@ -175,16 +181,6 @@ def parse_cells(texts: Sequence[str], allowance: Allowance | None = None) -> Arr
     return np.array(texts, dtype=str)
 
 
-def _find_text_delimiter(line: str) -> str | None:
-    """Return a tab, white space (None), or another delimiter: the first one that a line has, in this order."""
-    if "\t" in line:
-        return "\t"
-    if len(line.split()) > 1:
-        return None
-    delimiter = find_delimiter(line)
-    return delimiter if delimiter in line else None
-
-
 def _are_values(names: Sequence[str]) -> bool:
     """Return whether a first row is one of numbers; columns may be called by their places, from 0 or 1 on."""
     from_zero = [str(place) for place in range(len(names))]
@@ -276,7 +272,8 @@ def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
             columns[name] = _name_numbers(name, columns[name], names, allowance)
     for field in fields:
         if field.name not in columns and not _is_vector(field.type):
-            columns[field.name] = Unread(_shortened(field.type))
+            name = str(field.type)
+            columns[field.name] = Unread(name if len(name) <= _MAX_CHARACTERS else f"{name[:_MAX_CHARACTERS]}...")
     return columns
 
 
@@ -320,12 +317,6 @@ def _is_vector(kind: Any) -> bool:
         return False
     inner = kind.value_type
     return _is_vector(inner) if _is_list(inner) else str(inner).startswith(_TYPES_OF_VECTORS)
-
-
-def _shortened(kind: Any) -> str:
-    """Return the name of a type for a message."""
-    name = str(kind)
-    return name if len(name) <= _MAX_CHARACTERS else f"{name[:_MAX_CHARACTERS]}..."
 
 
 def _read_class_names(schema: Any) -> dict[str, list[str]]:
