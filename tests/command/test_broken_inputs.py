@@ -202,7 +202,6 @@ BROKEN = [
     ("duplicates g.npz wide.npz", "wide.npz: embeddings must be as wide as those of g.npz; got 5 and 4."),
     ("duplicates d.npz", "d.npz: `query` must be embeddings; got distances."),
     ("duplicates g.npz --threshold 95", "`--threshold` must lie in [-1, 1] under 'cosine'; got 95.0."),
-    ("protocols market", "`names` must be some of 'market1501'"),
 ]
 
 
@@ -211,7 +210,7 @@ BROKEN = [
 @pytest.mark.parametrize(("words", "line"), BROKEN, ids=[words for words, _ in BROKEN])
 def test_a_broken_input_is_one_line_that_names_it(command, tmp_path, words, line):
     name, *rest = words.split()
-    of_command = {"pairs": OUT[:2], "protocols": [], "duplicates": []}
+    of_command = {"pairs": OUT[:2], "duplicates": []}
     outputs = of_command.get(name, [each for each in OUT if rest[-2:-1] != [each]])
     said = command(name, *(outputs if not {"--report", "--save", "--pictures"} & {*rest} else []), *rest)
     last = said.err.splitlines()[-1]
@@ -228,24 +227,6 @@ def test_file_names_without_labels_name_the_remedies(command):
         "in each name; got 'door/1.jpg'. Say by `--file-names` how they hold labels, or by `--names identities=COLUMN`"
         " what does.\n"
     )
-
-
-@pytest.mark.usefixtures("broken")
-@pytest.mark.parametrize(
-    "words",
-    [
-        "evaluates g.npz",
-        "evaluate g.npz g.npz --rul x",
-        "lists good.run",
-        "evaluate",
-        "evaluate g.npz g.npz --reports map --reports minp",
-        "evaluate g.npz g.npz --k=5 --k 7",
-    ],
-)
-def test_wrong_usage_exits_with_2(command, words):
-    said = command(*words.split())
-    assert said.status == 2
-    assert not said.out
 
 
 @pytest.mark.usefixtures("broken")

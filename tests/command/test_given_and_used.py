@@ -141,7 +141,6 @@ INPUTS = [
     one_table,
     two_tables,
 ]
-OF_BOTH = [array_of_roles, column_of_roles, shards_with_roles]
 
 
 def with_columns(*names):
@@ -172,27 +171,6 @@ def test_every_column_counts_in_every_kind_of_input(command, tmp_path, make, col
     assert numbers.keys() != MEASURES or numbers != expected(with_columns())
 
 
-@pytest.mark.parametrize("make", OF_BOTH)
-@pytest.mark.slow
-def test_one_file_of_both_sides_is_split_also_in_one_call_and_by_lists(command, tmp_path, make):
-    words = make(tmp_path, with_columns("cameras"))
-    said = command("evaluate", *words, "--json", "-")
-    assert json.loads(said.out)["counts"]["total"] == NUM_QUERIES
-    assert "no gallery" not in said.err
-    in_one_call = command("evaluate", *words, "--max-rank", "5", "--json", "-")
-    assert values_of(in_one_call) == values_of(said)
-    is_query = IS_QUERY[SHUFFLED]
-    numbers = {role: SHUFFLED[is_query == kind] for role, kind in (("query", True), ("gallery", False))}
-    lists = [
-        {"ok": [int(place) for place, item in enumerate(numbers["gallery"]) if LABELS["identities"][item] == of]}
-        for of in LABELS["identities"][numbers["query"]]
-    ]
-    (tmp_path / "lists.json").write_text(json.dumps(lists), encoding="utf-8")
-    truth = ["--ground-truth", "lists.json", "--json", "-"]
-    alone = values_of(command("evaluate", *make(tmp_path, with_columns()), "--json", "-"))
-    assert values_of(command("evaluate", *make(tmp_path, with_columns()), *truth)) == alone
-
-
 def test_numbers_of_samples_are_refused_beside_lists_of_rows(command, tmp_path):
     (tmp_path / "lists.json").write_text(json.dumps([[0]] * NUM_QUERIES), encoding="utf-8")
     said = command("evaluate", *two_files(tmp_path, with_columns("index")), "--ground-truth", "lists.json")
@@ -209,15 +187,12 @@ def test_roles_of_one_side_beside_rows_of_none_are_refused(command, tmp_path):
     assert said.status == 1
 
 
-@pytest.mark.parametrize("make", INPUTS)
+@pytest.mark.parametrize("make", [make for make in INPUTS if make is not arrays_of_both])
 def test_names_of_every_column_are_used(command, tmp_path, make):
     labels = with_columns("cameras")
-    odd = {"identities": "zoo", "cameras": "zap"}
-    words = make(tmp_path, {odd[name]: values for name, values in labels.items()})
-    prefix = "query_" if make is arrays_of_both else ""
-    if not prefix:
-        names = ["--names", *(f"{key}={name}" for key, name in odd.items())]
-        assert values_of(command("evaluate", *words, *names, "--json", "-")) == expected(labels)
+    words = make(tmp_path, {"zoo": labels["identities"], "zap": labels["cameras"]})
+    names = ["--names", "identities=zoo", "cameras=zap"]
+    assert values_of(command("evaluate", *words, *names, "--json", "-")) == expected(labels)
 
 
 def test_a_name_is_used_on_both_sides(command, tmp_path):

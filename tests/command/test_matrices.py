@@ -223,24 +223,6 @@ def test_a_matrix_of_another_shape_is_refused_with_both_shapes(command, in_folde
     )
 
 
-@pytest.mark.usefixtures("in_folder")
-@pytest.mark.parametrize(
-    ("words", "option"),
-    [
-        (["--similarity", "cosine"], "similarity"),
-        (["--packed"], "packed"),
-        (["--rerank.k1", "4"], "rerank"),
-        (["--multi-query"], "multi-query"),
-        (["--stream"], "stream"),
-        (["--order", "given"], "order"),
-    ],
-)
-def test_options_about_embeddings_are_errors(command, words, option):
-    printed = command("evaluate", "--distances", "distmat.npy", "--labels", "q.csv", "g.csv", *words)
-    assert printed.status == 1
-    assert f"`--{option}` must come with embeddings; got `--distances`." in printed.err
-
-
 def test_a_name_that_says_scores_is_no_matrix_of_distances(command, in_folder):
     np.savez(in_folder / "sims.npz", similarity=MATRIX)
     words = ["--labels", "q.csv", "g.csv", *SAME_CAMERA, "--json", "-"]

@@ -130,23 +130,6 @@ def test_one_file_is_open_at_a_time(command, tmp_path):
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-@pytest.mark.parametrize(
-    ("words", "needs"),
-    [
-        (["--report", "page.html"], "--report"),
-        (["--rerank", "KReciprocal"], "--rerank"),
-        (["--multi-query"], "--multi-query"),
-        (["--gallery-draw.shots", "1", "--gallery-draw.per", "identity"], "--gallery-draw"),
-        (["--ground-truth", "lists.json"], "--ground-truth"),
-        (["--ties", "stable"], "--ties stable"),
-    ],
-)
-def test_options_that_need_the_items_are_refused(command, tmp_path, words, needs):
-    said = command("evaluate", *shards(tmp_path), "--stream", *words)
-    rule = f"`--stream` must come without `{needs}`, as it drops the items of the gallery; got both.\n"
-    assert said == (1, "", f"reid-torchmetrics: {rule}")
-
-
 @pytest.mark.parametrize("name", ["index", "groups"])
 def test_labels_that_need_the_items_are_refused(command, tmp_path, name):
     said = command("evaluate", *shards(tmp_path, **{name: np.arange(NUM_ALL)}), "--stream")

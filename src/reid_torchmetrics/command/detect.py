@@ -220,7 +220,7 @@ def _read_detection_files(
         raise ValueError(f"`--iou-type` must be one type for folders; got {' '.join(iou_types)}.")
     iou_type = None if iou_types is None else iou_types[0]
     if layout == "yolo":
-        return _read_yolo(arguments, iou_type, options)
+        return _read_shares(arguments, None, iou_type, options)
     if layout == "dota":
         _checks.one_of("iou_type", iou_type or "rotated", ("rotated",))
         class_names = options.get("class_names", DOTA_CLASSES)
@@ -232,7 +232,7 @@ def _read_detection_files(
         if class_names is None:
             class_names = _find_voc_names(arguments) if box_layout is None else box_layout.class_names
         if layout == "open_images":
-            return _read_open_images(arguments, class_names, options)
+            return _read_shares(arguments, class_names, iou_type, options)
         preds, target = _READERS_OF_BOXES[layout](*_paths(arguments), class_names)
     files = None if arguments.images is None else FilesByStem(arguments.images)
     images = named_images(files, target)
@@ -315,57 +315,39 @@ def _find_voc_names(arguments: SimpleNamespace) -> Sequence[str]:
     return VOC_CLASSES if names <= set(VOC_CLASSES) else tuple(sorted(names))
 
 
-def _read_open_images(
-    arguments: SimpleNamespace, class_names: Sequence[str], options: Mapping[str, Any]
+def _read_shares(
+    arguments: SimpleNamespace, class_names: Sequence[str] | None, iou_type: Any, options: Mapping[str, Any]
 ) -> _DetectionFiles:
-    """Read the files of Open Images."""
-    sizes = _SizesOfShares.of(arguments)
-    preds, target = read_open_images(*_paths(arguments), class_names, image_sizes=sizes.sizes)
-    area_options, area_notes = sizes.areas(arguments, options)
-    file_options = {"class_names": class_names, **area_options}
-    notes = [*sizes.notes, *area_notes]
-    return _DetectionFiles(preds, target, "xyxy", file_options, notes, named_images(sizes.files, target))
-
-
-class _SizesOfShares(NamedTuple):
-    """Sizes of images for files with shares of the image."""
-
+    """Read files with shares of the image: of Open Images with `class_names`, or of YOLO with names in its folders."""
+    # The sizes of images, as far as they are known: one for all, or by the name of each.
     sizes: Any = None
-    """one for all images, or by the name of each; None if they are not known"""
-    files: FilesByStem | None = None
-    """the images with these sizes"""
-    notes: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, arguments: SimpleNamespace) -> _SizesOfShares:
-        """Return the sizes that the command line tells."""
-        if arguments.image_size is not None:
-            size = tuple(arguments.image_size)
-            _checks.positive_ints("image_size", size, distinct=False)
-            return cls(size)
-        if arguments.images is None:
-            return cls()
+    files = None
+    notes = []
+    if arguments.image_size is not None:
+        sizes = tuple(arguments.image_size)
+        _checks.positive_ints("image_size", sizes, distinct=False)
+    elif arguments.images is not None:
         files = FilesByStem(arguments.images)
-        return cls(FileSizes(files), files, [f"sizes of images from {arguments.images}"])
+        sizes = FileSizes(files)
+        notes.append(f"sizes of images from {arguments.images}")
 
-    def areas(self, arguments: SimpleNamespace, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Return the area ranges for boxes without a size in pixels, and a note about them."""
-        if self.sizes is not None or arguments.evaluator != "coco" or "area_ranges" in options:
-            return {}, []
-        text = "no numbers of small, medium and large objects, as sizes are shares of the image: see --image-size"
-        return {"area_ranges": _ALL_AREAS}, [text]
-
-
-def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any]) -> _DetectionFiles:
-    """Read folders of YOLO's files, with the names of classes in or above the folders."""
-    sizes = _SizesOfShares.of(arguments)
-    needs_names = "class_names" not in options
-    files = yolo_files.read_yolo_folders(
-        *_paths(arguments), image_sizes=sizes.sizes, iou_type=iou_type, needs_names=needs_names
-    )
-    file_options, area_notes = sizes.areas(arguments, options)
-    if needs_names and files.class_names is not None:
-        file_options["class_names"] = files.class_names
-    notes = [*sizes.notes, *files.notes, *area_notes]
-    images = named_images(sizes.files, files.target)
-    return _DetectionFiles(files.preds, files.target, "xyxy", file_options, notes, images)
+    file_options: dict[str, Any] = {}
+    if sizes is None and arguments.evaluator == "coco" and "area_ranges" not in options:
+        file_options["area_ranges"] = _ALL_AREAS
+    if class_names is not None:
+        preds, target = read_open_images(*_paths(arguments), class_names, image_sizes=sizes)
+        file_options["class_names"] = class_names
+    else:
+        needs_names = "class_names" not in options
+        folders = yolo_files.read_yolo_folders(
+            *_paths(arguments), image_sizes=sizes, iou_type=iou_type, needs_names=needs_names
+        )
+        preds, target = folders.preds, folders.target
+        notes.extend(folders.notes)
+        if needs_names and folders.class_names is not None:
+            file_options["class_names"] = folders.class_names
+    if "area_ranges" in file_options:
+        notes.append(
+            "no numbers of small, medium and large objects, as sizes are shares of the image: see --image-size"
+        )
+    return _DetectionFiles(preds, target, "xyxy", file_options, notes, named_images(files, target))

@@ -27,7 +27,7 @@ from .options import in_options
 from .outputs import Outputs, ReportImages
 from .processes import Share, join_processes, share_errors
 from .sample_reading import options_for, read_sample_sets
-from .sample_sets import SampleSet, SampleSets, are_mixed
+from .sample_sets import SampleSets, are_mixed
 from .terminal import log
 
 _OPTIONS_WITHOUT_METRIC = ("max_rank", "multi_query")
@@ -167,11 +167,6 @@ def _evaluate_samples(
         return metric.results(nearest=10, camera_pairs=has_cameras)
 
 
-def _has_mixed_roles(sample_set: SampleSet) -> bool:
-    """Return whether some samples are query and gallery item, and others one of them."""
-    return sample_set.roles is not None and are_mixed(sample_set.roles)
-
-
 def _number_samples(sample_sets: SampleSets, *, has_lists: bool) -> None:
     """Number samples as lists in a file of ground truth do, by the rows of each role, and those of mixed roles by rows.
 
@@ -179,7 +174,7 @@ def _number_samples(sample_sets: SampleSets, *, has_lists: bool) -> None:
     """
     for sample_set in sample_sets.values():
         if not has_lists:
-            if _has_mixed_roles(sample_set):
+            if are_mixed(sample_set.roles):
                 sample_set.columns.setdefault("index", np.arange(len(sample_set)))
                 if "groups" in sample_set.columns:
                     raise ValueError("`groups` must come without rows that are queries and gallery items; got both.")
@@ -201,7 +196,7 @@ def _reason_against_metric(sample_sets: SampleSets, options: Mapping[str, Any], 
     if query_set.kind != "embeddings":
         return query_set.kind
     # To a metric, a query in a file of its own is no gallery item; and lists number queries and gallery apart.
-    if sample_sets.self_index is not None or (has_lists and _has_mixed_roles(query_set)):
+    if sample_sets.self_index is not None or (has_lists and are_mixed(query_set.roles)):
         return "roles"
     return ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,19 +55,15 @@ class ImageFiles:
         self._largest = largest
 
     def __getitem__(self, image: Any) -> Any:
-        from PIL import Image, ImageOps  # noqa: PLC0415 - not every command has pictures
+        from PIL import ImageOps  # noqa: PLC0415 - not every command has pictures
 
-        path = find_path(self._folder, self._names[image])
-        try:
-            with Image.open(path) as picture:
-                is_turned = _size_as_shown(picture) != picture.size
-                if is_turned and picture.size == self._sizes.get(image):
-                    return picture.copy()
-                if self._largest is not None:
-                    picture.draft(None, (self._largest, self._largest))
-                return ImageOps.exif_transpose(picture)
-        except Exception as error:
-            raise ValueError(f"{path}: must be an image that Pillow reads; got {error}.") from error
+        with _opened(self._folder, self._names[image]) as picture:
+            is_turned = _size_as_shown(picture) != picture.size
+            if is_turned and picture.size == self._sizes.get(image):
+                return picture.copy()
+            if self._largest is not None:
+                picture.draft(None, (self._largest, self._largest))
+            return ImageOps.exif_transpose(picture)
 
 
 class FilesByStem:
@@ -108,14 +105,8 @@ class FileSizes(Mapping[str, Size]):
         self._files = files
 
     def __getitem__(self, name: str) -> Size:
-        from PIL import Image  # noqa: PLC0415 - not every command has pictures
-
-        path = find_path(self._files.folder, self._files.find(name))
-        try:
-            with Image.open(path) as picture:
-                return _size_as_shown(picture)
-        except Exception as error:
-            raise ValueError(f"{path}: must be an image that Pillow reads; got {error}.") from error
+        with _opened(self._files.folder, self._files.find(name)) as picture:
+            return _size_as_shown(picture)
 
     def __contains__(self, name: object) -> bool:
         # The search for the size of a name without a file then raises the error that names the folder.
@@ -126,6 +117,19 @@ class FileSizes(Mapping[str, Size]):
 
     def __len__(self) -> int:
         return len(self._files.stems)
+
+
+@contextmanager
+def _opened(folder: str, name: str) -> Iterator[Any]:
+    """Open an image of a folder; any error within says that Pillow does not read it."""
+    from PIL import Image  # noqa: PLC0415 - not every command has pictures
+
+    path = find_path(folder, name)
+    try:
+        with Image.open(path) as picture:
+            yield picture
+    except Exception as error:
+        raise ValueError(f"{path}: must be an image that Pillow reads; got {error}.") from error
 
 
 def _size_as_shown(picture: Any) -> Size:

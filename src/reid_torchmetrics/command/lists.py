@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
-from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate
+from reid_torchmetrics.functional.retrieval import Protocol, evaluate
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, names_in_rules
 from reid_torchmetrics.functional.world import ALONE
@@ -82,7 +82,7 @@ def _compare_with_exact(
     """Evaluate lists of an index and exact search, and write the recall of the lists and the comparison of both."""
     words = label_files(arguments.labels, extra_labels)
     label_paths = [split_array(path)[0] for paths in words.values() for path in paths]
-    sample_sets = read_exact(arguments, protocol, extra_labels)
+    sample_sets = _read_exact(arguments, protocol, extra_labels)
     sample_paths = [file.path for file in sample_sets.files]
     outputs = Outputs(arguments, [arguments.retrieved, *sample_paths, *label_paths])
 
@@ -102,8 +102,17 @@ def _compare_with_exact(
     protocol, *_ = take_protocol(protocol_of_lists(options.get("protocol"), labels), options, lists=False)
     sample_sets.check_names(protocol.relevance_options)
     lists = evaluate_lists(retrieved, **labels, **options)
-    exact = replace(evaluate_exact(sample_sets, protocol, arguments), query_names=lists.query_names)
-    recall = find_recall(retrieved, sample_sets, protocol, arguments, has_names=needs_names["gallery"])
+    with naming_bad_rows(sample_sets.files):  # the embeddings stay in mapped files
+        exact = evaluate(
+            sample_sets.query.with_labels(),
+            sample_sets["gallery"].with_labels(),
+            protocol=protocol,
+            similarity=arguments.similarity,
+            packed=bool(arguments.packed),
+            ties="stable",  # a list has one order, which does not depend on labels
+        )
+    exact = replace(exact, query_names=lists.query_names)
+    recall = _find_recall(retrieved, sample_sets, protocol, arguments, has_names=needs_names["gallery"])
     name = Path(arguments.retrieved).stem
     comparison = compare({"exact": exact, name if name != "exact" else arguments.retrieved: lists})
     return outputs.write({"": comparison}, reported=lists, comparison=comparison, recall=recall)
@@ -185,7 +194,7 @@ def _check_distinct(row_names: Sequence[str], path: str) -> None:
 _RECALL_AT = 10
 
 
-def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Sequence[str]) -> SampleSets:
+def _read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Sequence[str]) -> SampleSets:
     """Read the embeddings of `--exact` with their labels, from the same files or from those of `--labels`.
 
     Raises:
@@ -199,24 +208,7 @@ def read_exact(arguments: SimpleNamespace, protocol: Protocol, extra_labels: Seq
     return sample_sets
 
 
-def evaluate_exact(sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace) -> RetrievalResults:
-    """Evaluate exact search in the embeddings of `--exact`; they stay in mapped files.
-
-    Equal scores keep the order of the gallery, because a list has one order, which does not depend on labels.
-    """
-    query, gallery = (sample_set.with_labels() for sample_set in sample_sets.values())
-    with naming_bad_rows(sample_sets.files):
-        return evaluate(
-            query,
-            gallery,
-            protocol=protocol,
-            similarity=arguments.similarity,
-            packed=bool(arguments.packed),
-            ties="stable",
-        )
-
-
-def find_recall(
+def _find_recall(
     retrieved: Any, sample_sets: SampleSets, protocol: Protocol, arguments: SimpleNamespace, *, has_names: bool
 ) -> IndexRecall:
     """Return the recall of the lists; `has_names` says whether items are names of rows."""

@@ -287,7 +287,8 @@ def _split_table(sample_sets: SampleSets, table: Columns, source_text: str, gues
         del table["roles"]
     elif roles is not None and roles.all(axis=1).any():
         table[ROW] = np.arange(len(roles))
-    if "names" in table and sample_sets.are_named:
+    are_named = all(sample_set.names is not None for sample_set in sample_sets.values())
+    if "names" in table and are_named:
         return [table, table]  # each side takes the rows with its names
 
     if roles is None:

@@ -165,11 +165,6 @@ class SampleSets(dict[str, SampleSet]):
             files.extend(sample_set.files)
         return files
 
-    @property
-    def are_named(self) -> bool:
-        """True if all samples have names."""
-        return all(sample_set.names is not None for sample_set in self.values())
-
     def labels(self) -> dict[str, Any]:
         """Return the labels of all samples as arguments, such as "query_identities"."""
         labels: dict[str, Any] = {}
@@ -289,8 +284,10 @@ def has_one_role(roles: _arrays.Array) -> bool:
     return bool(roles.any()) and bool((roles == roles[0]).all())
 
 
-def are_mixed(roles: _arrays.Array) -> bool:
-    """Return whether some samples have both roles, and others one."""
+def are_mixed(roles: _arrays.Array | None) -> bool:
+    """Return whether some samples have both roles, and others one; False without roles."""
+    if roles is None:
+        return False
     is_query, is_gallery = roles.T
     return bool((is_query & is_gallery).any()) and bool((is_query != is_gallery).any())
 
