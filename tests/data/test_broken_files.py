@@ -105,7 +105,7 @@ BROKEN = [
     (read_labels, "a.txt", b"a.jpg 3\nb.jpg\n", "the file must be text in UTF-8, a row in each line, all of one length; got 1 cells for 2 names in line 2."),
     (read_labels, "a.txt", b"", "the file must be text in UTF-8, a row in each line, all of one length; got 0 rows of nothing."),
     # Lists.
-    (read_retrieved, "a.run", b"q Q0 d 1 0.5 x\nq Q0 e 2 0.4\n", f"2: {TREC} 'q Q0 e 2 0.4'."),
+    (read_retrieved, "a.run", b"q Q0 d 1 0.5 x\nq Q0 e 2 0.4\n", "2: a line must be query Q0 item rank score name, and not be cut off; got 'q Q0 e 2 0.4'."),
     (read_retrieved, "a.run", b"\nq Q0 d 1 nan x\n", f"2: {TREC} 'q Q0 d 1 nan x'."),
     (read_retrieved, "a.run", b"q Q0 d 1 2 x\nq Q0 d 2 1 x\n", "2: a query must have an item once; got 'd' again for 'q'."),
     (read_retrieved, "a.txt", b"a\nb c\n", "2: a line must be one item; got 'b c'."),

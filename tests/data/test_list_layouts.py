@@ -55,9 +55,11 @@ def test_a_run_that_is_cut_off_is_no_list_of_items(tmp_path):
         text = earlier + line[:length].replace("q1", "q2")
         if len(text.split()) % 6 == 0:
             continue  # the name of the run is cut off, or nothing
-        rule = "a line must be query Q0 item rank score name, and not be cut off; `form='query'` reads a list of items"
+        rule = "a line must be query Q0 item rank score name, and not be cut off"
+        if len(line[:length].split()) == 2:
+            rule = f"{rule}, unless `form='query'` says that Q0 is an item"
         where = f"{tmp_path / 'a.run'}:{1 + bool(earlier)}"
-        with pytest.raises(ValueError, match=re.escape(f"{where}: {rule} with the name Q0; got 'q2 Q0")):
+        with pytest.raises(ValueError, match=re.escape(f"{where}: {rule}; got 'q2 Q0")):
             read_retrieved(written(tmp_path / "a.run", text))
 
 

@@ -69,28 +69,14 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
     path = Path(path)
     if form is not None:
         _checks.one_of("form", form, RETRIEVED_FORMS)
-    lists = _read_retrieved(path, form)
-    return _from_zero(path, lists) if one_based else lists
-
-
-def _read_retrieved(path: Path, form: str | None) -> Any:
-    suffix = path.suffix.lower()
     if path.is_dir():
         files = sorted(path.glob("*.txt"))
         if not files:
             raise FileNotFoundError(f"There is no .txt file in {str(path)!r}.")
-        return {file.stem: _read_items(file) for file in files}
-    if suffix in _ARRAYS:
-        return _read_neighbors(path)
-    if suffix == ".json":
-        return _read_json(path)
-    if suffix == ".csv":
-        return _read_csv(path)
-    _check_suffix(path)
-    # Runs have any suffix, or none: the first line tells them from lists of items.
-    if form is None and len(first_line(path).split()) == 1:
-        return _read_items(path)
-    return read_lines(path, RETRIEVED_FORMS, form)
+        lists: Any = {file.stem: _read_items(file) for file in files}
+    else:
+        lists = _read_file(path, RETRIEVED_FORMS, form)
+    return _from_zero(path, lists) if one_based else lists
 
 
 def read_ground_truth(
@@ -128,25 +114,32 @@ def read_ground_truth(
     path = Path(path)
     if form is not None:
         _checks.one_of("form", form, TRUTH_FORMS)
-    truth = _read_truth(path, form, by_name=by_name)
+    if path.is_dir():
+        truth: Any = _read_veri(path) if (path / _VERI_POSITIVES).is_file() else _read_oxford(path)
+    elif path.suffix.lower() == ".pkl":
+        with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
+            truth = _read_revisited(path.read_bytes(), by_name=by_name)
+    else:
+        truth = _read_file(path, TRUTH_FORMS, form)
+        if isinstance(truth, np.ndarray):
+            truth = [row[row >= 0].tolist() for row in truth]
     return _from_zero(path, truth) if one_based else truth
 
 
-def _read_truth(path: Path, form: str | None, *, by_name: bool) -> Any:
+def _read_file(path: Path, forms: Sequence[str], form: str | None) -> Any:
+    """Read a file of arrays, JSON, a table or lines of text in one of some forms."""
     suffix = path.suffix.lower()
-    if path.is_dir():
-        return _read_veri(path) if (path / _VERI_POSITIVES).is_file() else _read_oxford(path)
+    if suffix in _ARRAYS:
+        return _read_neighbors(path)
     if suffix == ".json":
         return _read_json(path)
     if suffix == ".csv":
         return _read_csv(path)
-    if suffix in _ARRAYS:
-        return [row[row >= 0].tolist() for row in _read_neighbors(path)]
-    if suffix == ".pkl":
-        with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
-            return _read_revisited(path.read_bytes(), by_name=by_name)
     _check_suffix(path)
-    return read_lines(path, TRUTH_FORMS, form)
+    # Runs have any suffix, or none: the first line tells them from lists of items.
+    if forms is RETRIEVED_FORMS and form is None and len(first_line(path).split()) == 1:
+        return _read_items(path)
+    return read_lines(path, forms, form)
 
 
 def _check_suffix(path: Path) -> None:

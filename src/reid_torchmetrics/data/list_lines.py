@@ -242,7 +242,9 @@ def _split_words_of_lines(lines: _Lines, form: str) -> Iterator[tuple[str, list[
         if not _fits(words, form):
             rule = f"a line must be {_WORDS[form]}"
             if form == "run" and len(words) < _TABLES["run"].num_columns:
-                rule = f"{rule}, and not be cut off; `form='query'` reads a list of items with the name Q0"
+                rule = f"{rule}, and not be cut off"
+            if form == "run" and len(words) == 2:
+                rule = f"{rule}, unless `form='query'` says that {words[1]} is an item"
             raise file_error(where, rule, repr(line[:80]))
         yield where, words
 

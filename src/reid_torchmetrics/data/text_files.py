@@ -120,11 +120,21 @@ _MAX_DIGITS = 18  # digits of an integer that always fits 64 bits
 
 def split_words(text: str, num_columns: int) -> Iterator[tuple[str, list[str]]]:
     """Yield many lines at a time and their words, with a mark behind each line; no words at a line of other columns."""
-    for block in _split_blocks(text):
-        words = _split_marked_words(block, num_columns)
-        if words is None:
-            yield block, []
-            return
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _BLOCK_SIZE) + 1 or len(text)
+        block = text[start:end]
+        if not block.endswith("\n"):
+            block = f"{block}\n"
+        start = end
+        words = _split_and_mark(block)
+        if not _are_lines(words, num_columns, num_lines=block.count("\n")):
+            # Blank lines may be anywhere.
+            lines = [line for line in block.split("\n") if line and not line.isspace()]
+            words = _split_and_mark("".join(f"{line}\n" for line in lines))
+            if not _are_lines(words, num_columns, num_lines=len(lines)):
+                yield block, []
+                return
         if words:
             yield block, words
 
@@ -152,30 +162,6 @@ def parse_integers(words: Sequence[str]) -> list[int] | None:
         return list(map(int, words))
     except ValueError:
         return None
-
-
-def _split_blocks(text: str) -> Iterator[str]:
-    """Yield the lines of a text, many at a time; each block ends with a line break."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start + _BLOCK_SIZE) + 1
-        if end == 0:
-            yield text[start:] if text.endswith("\n") else f"{text[start:]}\n"
-            return
-        yield text[start:end]
-        start = end
-
-
-def _split_marked_words(block: str, num_columns: int) -> list[str] | None:
-    """Return the words of lines, with a mark behind each line; None if a line has another number of words."""
-    words = _split_and_mark(block)
-    if not _are_lines(words, num_columns, num_lines=block.count("\n")):
-        # Blank lines may be anywhere.
-        lines = [line for line in block.split("\n") if line and not line.isspace()]
-        words = _split_and_mark("".join(f"{line}\n" for line in lines))
-        if not _are_lines(words, num_columns, num_lines=len(lines)):
-            return None
-    return words
 
 
 def _split_and_mark(lines: str) -> list[str]:
