@@ -72,7 +72,7 @@ def test_counts_and_statistics_do_not_add_up_and_no_block_is_0():
     for other in (counts, 1, None):
         with pytest.raises(TypeError, match="`statistics` must be GalleryStatistics, or 0 for no block; got"):
             counter_of(query, positives, statistics=other)
-    assert 0 + counts is counts
+    assert 0 + counts is counts + 0 is counts  # a process may have no block
     assert sum([]) == 0
     assert_equal(counter.ranks(sum([])), stored(query, positives, []))
 

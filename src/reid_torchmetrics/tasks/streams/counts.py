@@ -40,12 +40,14 @@ class _Sum(Displayed):
     keys: frozenset[int | str]
     """the keys of the blocks"""
 
-    def __add__(self: Sum, other: Sum) -> Sum:  # noqa: PYI019 - which the checks of tests cannot follow
-        """Return the numbers for the blocks of both.
+    def __add__(self: Sum, other: Sum | Nothing) -> Sum:  # noqa: PYI019 - which the checks of tests cannot follow
+        """Return the numbers for the blocks of both; 0 stands for no block, on either side.
 
         Raises:
             ValueError: a key that both have, or numbers by counters that differ.
         """
+        if isinstance(other, int) and other == 0:
+            return self
         if type(other) is not type(self):
             return NotImplemented
         _check_digest("other", other.digest, self.digest)
