@@ -8,7 +8,6 @@ from reid_torchmetrics import _signatures
 if TYPE_CHECKING:
     from .access import Allowance, decoded_json, natural_order, read_json, read_keys, readable, write_whole
     from .array_layouts import ArrayLayout
-    from .coco_areas import fill_boxes_and_areas
     from .coco_columns import (
         ANNOTATIONS,
         CATEGORIES,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
         similar_key,
         unknown_id,
     )
-    from .coco_masks import are_of_other_sizes, compressed, masks_of_annotations, num_without_mask
+    from .coco_masks import are_of_other_sizes, compressed, fill_boxes_and_areas, masks_of_annotations, num_without_mask
     from .coco_metrics import read_images, write_images
     from .coco_names import are_results, find_images
     from .coco_rows import CocoReading, parsed, row_list
@@ -43,10 +42,9 @@ if TYPE_CHECKING:
 _NAMES = {
     "access": "Allowance decoded_json natural_order read_json read_keys readable write_whole",
     "array_layouts": "ArrayLayout",
-    "coco_areas": "fill_boxes_and_areas",
     "coco_columns": "ANNOTATIONS CATEGORIES IMAGES TABLES Column RowList check_kind_of_ids counts_although_ignored"
     " is_image_id is_missing repeated_id shortened similar_key unknown_id",
-    "coco_masks": "are_of_other_sizes compressed masks_of_annotations num_without_mask",
+    "coco_masks": "are_of_other_sizes compressed fill_boxes_and_areas masks_of_annotations num_without_mask",
     "coco_metrics": "read_images write_images",
     "coco_names": "are_results find_images",
     "coco_rows": "CocoReading parsed row_list",

@@ -1,8 +1,13 @@
-"""Masks in the rows of COCO's files: polygons, run lengths, also as texts, or the box of a row without a mask."""
+"""Masks in the rows of COCO's files: polygons, run lengths, also as texts, or the box of a row without a mask.
+
+Areas of results are here, too: COCO's API takes them from a box, even where masks or keypoints are evaluated. Source:
+`COCO.loadRes` of pycocotools; `LVISResults` of lvis-api has the same rule for boxes and masks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
@@ -11,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import RunMasks, flips_between, lengths_of
+from reid_torchmetrics.functional.detection.inputs import SHAPES_IN_WORDS, RunMasks, flips_between, lengths_of
 
-from .coco_columns import Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
+from .coco_columns import RESULTS, Note, Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
 from .polygons import flips_of_objects
 
 _MIN_POLYGON_NUMBERS = 6  # x and y of three corners
@@ -24,6 +29,9 @@ _MOST_PIXELS = 2**40  # of an image, so that the pixels of many images can be co
 _MASKS_IN_CACHE = 256  # whose run lengths stay in the cache of a CPU
 _MASK_RULE = "polygons [[x, y, x, y, ...], ...] of at least three corners, or run lengths with `size` and `counts`,"
 _SIZE_RULE = "`height` and `width`, whole numbers of at least 1, in each image with polygons or boxes as masks;"
+_KEYS_OF_AREAS = {"bbox": "bbox", "segmentation": "segm", "keypoints": "keypoints"}
+"""keys of results in the order in which areas are taken from them, with the value of `iou_type` for each"""
+_COLUMNS_OF_AREAS = {column.key: replace(column, is_required=True) for column in RESULTS}
 
 
 class RunLengthRow(msgspec.Struct, gc=False):
@@ -157,7 +165,7 @@ def _are_finite(numbers: Sequence[Any]) -> bool:
 
 
 def masks_of_list(row_list: RowList, images: Mapping[Any, Row]) -> RunMasks:
-    """Return the masks of annotations or results whose `image_id` was checked; `images` are by id.
+    """Return the masks of annotations or results with ids of images that were checked; `images` are by id.
 
     Raises:
         ValueError: a mask that cannot be read; the message names the file, the row and the value.
@@ -264,6 +272,57 @@ def _can_be_read(masks: Sequence[RunLengthRow]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def shape_of_areas(rows: Sequence[Row]) -> str | None:
+    """Return the `iou_type` of the shapes that give the areas of all results: the first that the first result has."""
+    for key, iou_type in _KEYS_OF_AREAS.items():
+        if rows and not is_missing(rows[0].get(key)):
+            return iou_type
+    return None
+
+
+def note_on_areas(source: str, shape: str) -> Note:
+    """Return the note on results with the areas of other shapes than the evaluated ones."""
+    text = f"the sizes of results are those of their {SHAPES_IN_WORDS[shape]}, as in pycocotools"
+    return Note(f"{source}: {text}", is_doubtful=False)
+
+
+def fill_boxes_and_areas(results: RowList, images: Mapping[Any, Row]) -> None:
+    """Give results areas, and boxes around masks or keypoints if the first result has no box.
+
+    Args:
+        results: results whose `image_id` was checked.
+        images: the images by id.
+
+    Raises:
+        ValueError: a result without the shape of the first one, or with an invalid one; the message names the row.
+    """
+    iou_type = shape_of_areas(results.rows)
+    if iou_type == "bbox":
+        results.check([_COLUMNS_OF_AREAS["bbox"]])
+        for position, row in enumerate(results.rows):
+            box = row["bbox"]
+            if box is None or len(box) == 0:
+                raise results.invalid(position, "bbox", "four numbers")
+            row["area"] = box[2] * box[3]
+            row["iscrowd"] = 0
+    elif iou_type == "segm":
+        masks = masks_of_list(results, images)
+        for row, area, box in zip(results.rows, masks.counts.tolist(), masks.boxes().tolist(), strict=True):
+            row["area"] = area
+            row["iscrowd"] = 0
+            if is_missing(row.get("bbox")):
+                row["bbox"] = box
+    elif iou_type == "keypoints":
+        results.check([_COLUMNS_OF_AREAS["keypoints"]])
+        for row in results.rows:
+            x = row["keypoints"][0::3]
+            y = row["keypoints"][1::3]
+            width = max(x) - min(x)
+            height = max(y) - min(y)
+            row["area"] = width * height
+            row["bbox"] = [min(x), min(y), width, height]
 
 
 def compressed(lengths: Sequence[Sequence[int]]) -> list[str]:

@@ -19,7 +19,6 @@ from reid_torchmetrics.functional.detection.batches import LISTS, are_valid_boxe
 from reid_torchmetrics.functional.detection.inputs import RunMasks, shape_types
 
 from .access import read_json
-from .coco_areas import fill_boxes_and_areas, note_on_areas, shape_of_areas
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,
@@ -37,7 +36,14 @@ from .coco_columns import (
     shortened,
     unknown_id,
 )
-from .coco_masks import are_of_other_sizes, masks_of_list, num_without_mask
+from .coco_masks import (
+    are_of_other_sizes,
+    fill_boxes_and_areas,
+    masks_of_list,
+    note_on_areas,
+    num_without_mask,
+    shape_of_areas,
+)
 from .coco_names import are_results, find_categories, find_images, rows_of_data_set
 from .foreign_annotations import remedy_of_data_set, remedy_of_file, remedy_of_results
 from .object_tables import ObjectTable, images_of, values_of_images

@@ -15,9 +15,8 @@ import numpy as np
 from reid_torchmetrics.functional.detection.batches import ImageColumns
 
 from .access import readable
-from .coco_areas import note_on_areas
 from .coco_columns import ANNOTATIONS, RESULTS, Column, Note, Row, RowList
-from .coco_masks import are_of_other_sizes
+from .coco_masks import are_of_other_sizes, note_on_areas
 from .coco_names import find_images
 from .coco_rows import CocoReading, check_images, notes_on_dropped, read_categories, read_rows, row_list
 from .json_blocks import UnreadRowsError
@@ -78,7 +77,7 @@ def read_tables(results_path: str, data_set_path: str, reading: CocoReading) -> 
         if reading.has_true_boxes:
             _check(not np.isnan(annotations.columns["bbox"]).any())
 
-    # Areas as COCO's API takes them, see `coco_areas`.
+    # Areas as COCO's API takes them, see `coco_masks`.
     columns = dict(results.columns)
     true_columns = dict(annotations.columns)
     boxes = columns["bbox"]
@@ -122,7 +121,7 @@ def with_ids_of_images(source: str, results: ObjectTable, images: Sequence[Row])
 
 
 def check_category_names(results: ObjectTable, categories: Iterable[Row]) -> None:
-    """Leave files of results whose categories have other names than those of their ids to the reader of rows."""
+    """Leave results with names of other categories than those of their ids to the reader of rows."""
     if "category_name" in results.columns:
         pairs = zip(results.columns["category_id"].tolist(), results.columns["category_name"].tolist(), strict=True)
         _check({(row["id"], row.get("name")) for row in categories}.issuperset(pairs))
