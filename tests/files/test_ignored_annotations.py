@@ -90,6 +90,15 @@ def test_objects_without_a_labeled_keypoint_are_ignored_anyway(tmp_path):
     assert len(warnings_of("COCOeval", tmp_path, data_set)) == 1
 
 
+def test_objects_of_an_unknown_number_of_keypoints_count_although_ignored(tmp_path):
+    data_set = data_set_of({"ignore": 1, "keypoints": [0] * 9})
+    for row in data_set["annotations"]:
+        del row["num_keypoints"]
+    _, target = DetectionMAP.coco_to_tm(*write_json(tmp_path, results=RESULTS, data_set=data_set), "keypoints")
+    assert target[0]["ignore"].tolist() == [False, True]
+    assert target[0]["num_keypoints"].tolist() == [3, 0]
+
+
 def test_lvis_reads_the_flag(tmp_path):
     paths = write_json(tmp_path, results=RESULTS, data_set=data_set_of({"ignore": 1}))
     with warnings.catch_warnings():
