@@ -1,10 +1,16 @@
 """Every column of COCO's files: a missing, misspelled or invalid value is an error that names the file and the row."""
 
+import math
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reid_torchmetrics import DetectionMAP, LvisMAP
-from reid_torchmetrics.files.coco_columns import TABLES
+from reid_torchmetrics.files.coco_columns import FINITE_NUMBER, TABLES
 from tests.files.json_files import write_json
+from tests.profiles import examples
 
 BOX = [10.0, 10.0, 30.0, 40.0]
 SHAPES = {
@@ -44,6 +50,23 @@ def file_of(name):
 def iou_type_of(column):
     """The shape whose evaluation reads a column."""
     return IOU_TYPES.get(column.key, "keypoints" if column.key == "num_keypoints" else "bbox")
+
+
+VALUES = (0, 1, 2, -1, 2**63, 2**70, 10**400, 0.5, 1.0, math.nan, math.inf, True, None, "", "a", {}, np.float64(1))
+LISTED_VALUES = ([], [1, 2, 3], [1, 2, 3, 4], [1, "2", 3], [1, 2.5, math.nan, 4, 5], [10**400] * 4, (1, 2, 3, 4))
+KINDS = {column.kind for table in TABLES.values() for column in table if column.kind is not None}
+
+
+@examples(200)
+@given(
+    st.lists(st.sampled_from(VALUES))
+    | st.lists(st.sampled_from((0.5, 3, 2**70, math.nan)))
+    | st.lists(st.sampled_from(LISTED_VALUES))
+)
+def test_the_first_invalid_value_of_many_is_that_of_a_test_of_each(values):
+    for kind in (*KINDS, FINITE_NUMBER):
+        invalid = [position for position, value in enumerate(values) if not kind.is_valid(value)]
+        assert kind.first_invalid(values) == min(invalid, default=None)
 
 
 COLUMNS = [(name, column) for name, table in TABLES.items() for column in table]

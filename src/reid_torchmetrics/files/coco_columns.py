@@ -53,14 +53,16 @@ class ValueKind:
             are_valid = all(self.is_valid([0] * length) for length in set(map(len, values)))
             return are_valid and NUMBER.first_invalid(list(chain.from_iterable(values))) is None
         if types == {str}:
-            return self.is_valid("")
+            return self.is_valid("a")
         if types <= {int}:  # valid ints have no gaps
             return not values or (self.is_valid(min(values)) and self.is_valid(max(values)))
         if types == {float} and self.is_valid(math.nan):
             return True
         if types <= {int, float} and self.is_valid(0.5):
-            numbers = np.array(values)  # with NaN as both of its ends, if there is one
-            return self.is_valid(numbers.min()) and self.is_valid(numbers.max())
+            numbers = np.array(
+                values
+            )  # with NaN as both of its ends, if there is one, unless ints are too large for it
+            return numbers.dtype.kind == "f" and self.is_valid(numbers.min()) and self.is_valid(numbers.max())
         return False
 
 
