@@ -28,15 +28,6 @@ def test_the_reference_agrees_with_pycocotools(problem):
         assert max(abs(numbers[name] - value) for name, value in theirs.stats.items()) <= 1e-12
 
 
-@examples(60)
-@given(problems())
-def test_the_package_agrees_with_the_reference(problem):
-    ours, slow = problem.evaluated().coco, problem.reference()
-    assert problem.taken() == slow.taken
-    for name in ARRAYS:
-        np.testing.assert_allclose(getattr(ours, name).numpy(), getattr(slow, name), rtol=0, atol=1e-12)
-
-
 # Cases by hand: one class, 1, and one image, 0, where nothing else is said.
 
 

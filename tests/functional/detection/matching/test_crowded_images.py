@@ -1,4 +1,7 @@
-"""Crowded images: equal ground truths, chains of overlaps and boxes far apart are matched as by the definition."""
+"""Crowded images, and crowds: equal ground truths, chains of overlaps and boxes far apart go by the definition.
+
+Crowds take any number of detections, after all that counts, and leave ignored ground truths to others.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,15 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, OrderedGroundTruths
-from reid_torchmetrics.functional.detection.matching import Matches, find_pairs
-from reid_torchmetrics.functional.detection.matching.deferred_acceptance import merge_duplicates
+from reid_torchmetrics.functional.detection.matching import find_pairs
+from reid_torchmetrics.functional.detection.matching.deferred_acceptance import _merge_thresholds, merge_duplicates
 from tests.detection_strategies import as_many_proposals, problems
 from tests.found_classes import match_images
 from tests.profiles import examples
 from tests.reference.detection import iou
 
 SQUARE = (0.0, 0.0, 10.0, 10.0)
+RANGES = {"all": (0.0, 1e10), "none of them": (1e6, 1e10)}
 
 
 def taken(detections: list[tuple], ground_truths: list[tuple], crowds: list[bool] | None = None, **options) -> Tensor:
@@ -30,16 +34,17 @@ def taken(detections: list[tuple], ground_truths: list[tuple], crowds: list[bool
     scores = torch.linspace(1, 0, len(found))
     is_crowd = None if crowds is None else torch.tensor(crowds)
     boxes = Detections(found, scores, zeros[0], zeros[0]), GroundTruths(true, zeros[1], zeros[1], is_crowd)
-    all_taken = _taken(match_images(*boxes, keep_ground_truths=True, **options), len(found))
+    one_by_one = _taken(boxes, options)
     with as_many_proposals():
-        assert torch.equal(_taken(match_images(*boxes, keep_ground_truths=True, **options), len(found)), all_taken)
-    return all_taken
+        assert torch.equal(_taken(boxes, options), one_by_one)
+    return one_by_one
 
 
-def _taken(matches: Matches, num_detections: int) -> Tensor:
-    all_taken = torch.full((*matches.matched.shape[:2], num_detections), -1)
-    all_taken[..., matches.rows[matches.columns]] = matches.ground_truths
-    return all_taken
+def _taken(boxes: tuple[Detections, GroundTruths], options: dict) -> Tensor:
+    matches = match_images(*boxes, keep_ground_truths=True, **options)
+    rows = torch.full((*matches.matched.shape[:2], len(boxes[0].labels)), -1)
+    rows[..., matches.rows[matches.columns]] = matches.ground_truths
+    return rows
 
 
 def test_a_threshold_that_fewer_detections_pass_leaves_equal_ground_truths_to_the_later_ones():
@@ -105,3 +110,46 @@ def test_pairs_of_a_crowded_image_are_those_of_all_pairs(axis):
     found = zip(pairs.ground_truth.tolist(), pairs.detection.tolist(), strict=True)
     assert dict(zip(found, pairs.iou.tolist(), strict=True)) == expected
     assert [*expected] == [*zip(pairs.ground_truth.tolist(), pairs.detection.tolist(), strict=True)]
+
+
+def test_a_detection_that_prefers_a_crowd_leaves_an_ignored_ground_truth_to_the_next_one():
+    truth, crowd = (0.0, 0.0, 10.0, 6.0), (0.0, -94.0, 10.0, 97.0)
+    # The first overlaps the ground truth by 60 / 100, and 70 / 100 of it lie in the crowd, which ends at 3; the second
+    # overlaps the ground truth by 60 / 80, and 30 / 80 of it lie in the crowd.
+    found = taken(
+        [(0.0, -4.0, 10.0, 10.0), (0.0, 0.0, 10.0, 8.0)],
+        [truth, crowd],
+        [False, True],
+        iou_thresholds=(0.5, 0.65),
+        area_ranges=RANGES,
+    )
+    # It counts in the first range, where the better one takes it from the other, but not at 0.65.
+    assert found[0].tolist() == [[0, -1], [1, 0]]
+    assert found[1].tolist() == [[1, 0], [1, 0]]
+
+
+@examples(150)
+@given(problems(), st.lists(st.booleans(), min_size=1, max_size=7))
+def test_problems_with_many_crowds_are_matched_as_by_the_definition(problem, pattern):
+    crowds = [pattern[place % len(pattern)] for place in range(len(problem.ground_truths))]
+    rows = [row._replace(is_crowd=is_crowd) for row, is_crowd in zip(problem.ground_truths, crowds, strict=True)]
+    problem = replace(problem, ground_truths=rows)
+    assert problem.taken() == problem.reference().taken
+
+
+def test_thresholds_with_no_overlap_between_them_are_one_run():
+    # Of ten thresholds the pairs of a first group pass 2, 5 and 5, and that of a second one all.
+    passed, starts = _merge_thresholds(torch.tensor([2, 5, 5, 10]), torch.tensor([0, 0, 0, 1]), 10)
+    assert passed.tolist() == [1, 2, 2, 1]
+    assert starts[:, :3].tolist() == [[0, 2, 5], [0, 10, 10]]
+
+
+@pytest.mark.parametrize("keep_ground_truths", [False, True])
+def test_nothing_but_crowds_matches_all_and_finds_nothing(keep_ground_truths):
+    zeros, boxes = torch.zeros(3, dtype=torch.int64), torch.tensor([SQUARE] * 3)
+    crowds = GroundTruths(boxes, zeros, zeros, zeros == 0)
+    found = Detections(boxes, torch.rand(3, generator=torch.Generator().manual_seed(0)), zeros, zeros)
+    matches = match_images(found, crowds, keep_ground_truths=keep_ground_truths)
+    assert bool(matches.matched.all())
+    assert not bool(matches.true_positive.any())
+    assert (matches.ground_truths is not None) == keep_ground_truths

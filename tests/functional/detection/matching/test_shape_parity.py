@@ -14,17 +14,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("iou_type", ["segm", "keypoints"])
 @examples(60)
-@given(SEEDS, st.sampled_from(NUM_IMAGES))
-def test_arrays_and_numbers_of_masks_are_those_of_pycocotools(seed, num_images):
-    assert draw_shapes(Random(seed), "segm", num_images).largest_difference() <= 1e-12  # noqa: S311
-
-
-@pytest.mark.slow
-@examples(60)
-@given(SEEDS, st.sampled_from(NUM_IMAGES))
-def test_arrays_and_numbers_of_keypoints_are_those_of_pycocotools(seed, num_images):
-    assert draw_shapes(Random(seed), "keypoints", num_images).largest_difference() <= 1e-12  # noqa: S311
+@given(seed=SEEDS, num_images=st.sampled_from(NUM_IMAGES))
+def test_arrays_and_numbers_of_other_shapes_are_those_of_pycocotools(iou_type, seed, num_images):
+    assert draw_shapes(Random(seed), iou_type, num_images).largest_difference() <= 1e-12  # noqa: S311
 
 
 @pytest.mark.parametrize("iou_type", ["segm", "keypoints"])
