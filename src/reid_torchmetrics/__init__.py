@@ -94,8 +94,7 @@ _ROWS_OF_TASKS = {
     "tasks.detection_errors": {
         "RESULT_METHODS": "confusion_matrix error_breakdown localization_errors",
         "MORE_VALUES": "lrp lrp_localization lrp_fp lrp_fn",
-        "MATCH_PARTS": "across_classes",
-        "SAVED_PARTS": "ObjectPairs",
+        "MATCH_PARTS": "ObjectPairs",
     },
     "tasks.image_boxes": {"RESULT_METHODS": "all_boxes boxes_of boxes_of_metric"},
     "tasks.rotated_boxes": {"SHAPE_TYPES": "rotated", "SHAPES_IN_WORDS": "rotated"},

@@ -19,7 +19,7 @@ from reid_torchmetrics import tasks, write_report
 from reid_torchmetrics.files import FORMAT
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection import DetectionResults
-from reid_torchmetrics.functional.detection.evaluation import SAVED_PARTS
+from reid_torchmetrics.functional.detection.evaluation import MATCH_PARTS
 from reid_torchmetrics.functional.retrieval import RetrievalResults
 from reid_torchmetrics.functional.saved_results import SavedResults
 from reid_torchmetrics.tasks import Comparison
@@ -198,7 +198,7 @@ FIELDS = {
 def test_fields_of_files_are_those_of_the_format(name):
     results = ALL[name]()
     stored = {type(results).__name__: {*results._to_fields()}}
-    parts = [*results._PARTS, *(SAVED_PARTS.values() if isinstance(results, DetectionResults) else ())]
+    parts = [*results._PARTS, *(MATCH_PARTS.values() if isinstance(results, DetectionResults) else ())]
     for part in parts:
         stored[part.__name__] = {each.name for each in fields(part)}
     for kind, names in stored.items():

@@ -14,7 +14,6 @@ from reid_torchmetrics.tasks.detection_errors import (
     ConfusionMatrix,
     ObjectPairs,
     confusion_matrix,
-    merge_object_pairs,
     pair_objects,
 )
 from tests.detection_strategies import Problem, problems
@@ -186,7 +185,7 @@ def parts_of(problem: Problem) -> list[ObjectPairs]:
 @examples(12)
 def test_parts_in_any_order_and_blocks_of_any_size_give_the_same_pairs(problem):
     whole = pair_objects(*problem.tensors)
-    for other in (merge_object_pairs(parts_of(problem)), pair_objects(*problem.tensors, max_bytes=1)):
+    for other in (ObjectPairs.merge(parts_of(problem)), pair_objects(*problem.tensors, max_bytes=1)):
         for mine, theirs in zip(whole.to_tensors(), other.to_tensors(), strict=True):
             assert mine.dtype == theirs.dtype
             assert torch.equal(mine, theirs)

@@ -4,4 +4,4 @@
 from .confusion import CONFUSION_RULES, ConfusionMatrix, confusion_matrix
 from .error_breakdown import ERROR_KINDS, ErrorBreakdown, error_breakdown, why_no_breakdown
 from .localization_error import LRP_VALUES, LocalizationErrors, localization_errors
-from .object_pairs import LEAST_OVERLAP, ObjectPairs, merge_object_pairs, pair_objects
+from .object_pairs import LEAST_OVERLAP, ObjectPairs, pair_objects

@@ -288,8 +288,11 @@ def _match(
     has_positive = counts[objects.ground_truth]
     least_overlap = iou_threshold if is_tidecv else min(iou_threshold, LARGEST_THRESHOLD)
     is_candidate = has_same_class & (objects.iou >= least_overlap)
-    if is_tidecv:  # tidecv drops crowds, and detections beyond its limit, before it matches
-        is_within = _are_within_limit(objects)
+    if is_tidecv:
+        # tidecv drops crowds, and detections beyond its limit, before it matches; of equal scores the first are best.
+        order = objects.scores.argsort(descending=True, stable=True)
+        place = segments.ranks(objects.images[order])
+        is_within = torch.empty_like(objects.is_outside).index_copy_(0, order, place < _TIDECV_LIMIT)
         is_candidate &= has_positive & is_within[objects.detection]
     match_rule = CONFUSION_RULES["coco"]._replace(takes_last=not is_tidecv)
     match = match_candidates(objects, is_candidate, match_rule)
@@ -321,13 +324,6 @@ def _classify(
     kind[other_iou >= iou_threshold] = _CLASSIFICATION
     kind[(same_iou >= background_threshold) & (same_iou <= iou_threshold)] = _LOCALIZATION
     return kind
-
-
-def _are_within_limit(objects: ObjectPairs) -> Bool[Tensor, " detections"]:
-    """Return whether each detection is among the best of its image, of equal scores the first."""
-    order = objects.scores.argsort(descending=True, stable=True)
-    place = segments.ranks(objects.images[order])
-    return torch.empty_like(objects.is_outside).index_copy_(0, order, place < _TIDECV_LIMIT)
 
 
 def why_no_breakdown(evaluator: Evaluator) -> str:

@@ -14,13 +14,7 @@ from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.evaluation import (
-    MATCH_PARTS,
-    SAVED_PARTS,
-    MatchPart,
-    MatchRequest,
-    check_fractions,
-)
+from reid_torchmetrics.functional.detection.evaluation import MATCH_PARTS, MatchPart, MatchRequest, check_fractions
 from reid_torchmetrics.functional.detection.inputs import AreaRange, Detections, GroundTruths, distinct_labels
 from reid_torchmetrics.functional.detection.matching import AreaRanges, Matches, find_pairs
 
@@ -38,7 +32,7 @@ _CROWD_PAIR_AXIS = {"axis": "crowd_pairs"}
 class ObjectPairs(MatchPart):
     """Detections and ground truths by image, within an image in the order of input, and their overlapping pairs.
 
-    It depends neither on the order of the images nor on how they were sharded: see `merge_object_pairs`.
+    It depends neither on the order of the images nor on how they were sharded: see `merge`.
     """
 
     scores: Real[Tensor, " objects"] = field(metadata=_DETECTION_AXIS)
@@ -102,8 +96,22 @@ class ObjectPairs(MatchPart):
 
     @classmethod
     def merge(cls, parts: Sequence[ObjectPairs]) -> ObjectPairs:
-        """Merge the pairs of all processes."""
-        return merge_object_pairs(parts)
+        """Merge the pairs of parts of the images; no image may be in two parts."""
+        # The rows of each part are shifted by the numbers of objects in the parts before.
+        num_detections = 0
+        num_ground_truths = 0
+        shifted = []
+        for part in parts:
+            part_of_all = replace(
+                part,
+                detection=part.detection + num_detections,
+                ground_truth=part.ground_truth + num_ground_truths,
+            )
+            shifted.append(part_of_all.to_tensors())
+            num_detections += len(part.labels)
+            num_ground_truths += len(part.true_labels)
+        columns = list(map(torch.cat, zip(*shifted, strict=True)))
+        return cls.from_tensors(columns).by_image()
 
     def check(self) -> dict[str, Tensor]:
         """Raise unless scores and overlaps are numbers, and the objects of all pairs exist."""
@@ -208,30 +216,10 @@ def pair_objects(
     return objects.by_image()
 
 
-def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
-    """Merge the pairs of parts of the images; no image may be in two parts."""
-    # The rows of each part are shifted by the numbers of objects in the parts before.
-    num_detections = 0
-    num_ground_truths = 0
-    shifted = []
-    for part in parts:
-        part_of_all = replace(
-            part,
-            detection=part.detection + num_detections,
-            ground_truth=part.ground_truth + num_ground_truths,
-        )
-        shifted.append(part_of_all.to_tensors())
-        num_detections += len(part.labels)
-        num_ground_truths += len(part.true_labels)
-    columns = list(map(torch.cat, zip(*shifted, strict=True)))
-    return ObjectPairs.from_tensors(columns).by_image()
-
-
 def _order_by_image(images: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows by image, and the new place of each row."""
     order = images.argsort(stable=True)
     return order, torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
 
-MATCH_PARTS["across_classes"] = ObjectPairs
-SAVED_PARTS["ObjectPairs"] = ObjectPairs
+MATCH_PARTS["ObjectPairs"] = ObjectPairs

@@ -2,7 +2,7 @@
 # mypy: implicit-reexport
 
 from .evaluate import evaluate_boxes, evaluate_images, match_shards, shard_images
-from .image_matches import MATCH_PARTS, SAVED_PARTS, ImageMatches, MatchPart, MatchRequest, Overlaps, check_fractions
+from .image_matches import MATCH_PARTS, ImageMatches, MatchPart, MatchRequest, Overlaps, check_fractions
 from .result_text import CLASS_COLUMNS, name_of, named_classes, title_of
 from .results import (
     CORNERS_KEY,

@@ -38,8 +38,8 @@ Group = tuple[int | str, int]
 Result = TypeVar("Result")
 Objects = TypeVar("Objects", Detections, GroundTruths)
 
-ACROSS_CLASSES = "across_classes"
-"""the option for overlaps of detections and ground truths of different classes"""
+ACROSS_CLASSES = "ObjectPairs"
+"""the part with the overlaps of detections and ground truths of different classes"""
 _METRIC_FIELDS = ("grid", "evaluator", "max_bytes")  # fields of a request that follow from options of the metric
 _ORIGIN_FIELDS = ("rows", "ground_truths")  # fields of matches that are read, and therefore sent, only with origins
 
@@ -131,9 +131,7 @@ def check_fractions(name: str, values: Tensor) -> None:
 
 
 MATCH_PARTS: Registry[type[MatchPart]] = Registry("MATCH_PARTS", {})
-"""the classes of parts by the name of the option that asks for them"""
-SAVED_PARTS: Registry[type[MatchPart]] = Registry("SAVED_PARTS", {})
-"""the same classes by the names that files of results have for them"""
+"""the classes of parts by name, as in files of results"""
 
 
 class Origins(NamedTuple):

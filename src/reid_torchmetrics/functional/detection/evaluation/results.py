@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.saved_results import Part, SavedResults
 
 from . import result_text
-from .image_matches import SAVED_PARTS, MatchPart
+from .image_matches import MATCH_PARTS, MatchPart
 
 ImageIds: TypeAlias = Tensor | _checks.Integers | Sequence[str]
 """images by `image_id`, ints or names; images with names also by number"""
@@ -237,7 +237,7 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     @classmethod
     def _find_part(cls, name: str) -> type | None:
-        return SAVED_PARTS[name] if name in SAVED_PARTS else super()._find_part(name)
+        return MATCH_PARTS[name] if name in MATCH_PARTS else super()._find_part(name)
 
     def _to_fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = _extras.files().fields_of_detections(self, super()._to_fields())

@@ -216,23 +216,20 @@ def number_images(world: World, images: Images, image_counts: Sequence[ImageCoun
     # Processes without images agree with any other process.
     kinds = {_ID_KINDS[counts.kind_of_ids] for counts in image_counts if counts.num_images}
     if len(kinds) > 1:
-        raise differing("use of `image_id`", [_use_of_ids(counts, kinds) for counts in image_counts])
+        uses = []
+        for counts in image_counts:
+            kind = _ID_KINDS[counts.kind_of_ids]
+            use = "not given"
+            if kind is not None:
+                use = f"given as {kind}" if {"int", "str"} <= kinds else "given"
+            uses.append(use if counts.num_images else "no images")
+        raise differing("use of `image_id`", uses)
     if world.size == 1:
         return ImageNumbering.alone(images)
     # With ids all processes number all images. Without ids numbers are assigned to the processes in turn.
     if any(kinds):
         return _share_ids(world, images)
     return ImageNumbering([counts.num_images for counts in image_counts], None, images.fingerprints)
-
-
-def _use_of_ids(counts: ImageCounts, kinds: set[str | None]) -> str:
-    """Describe the use of `image_id` on one process, for an error message; `kinds` are those of all processes."""
-    if not counts.num_images:
-        return "no images"
-    kind = _ID_KINDS[counts.kind_of_ids]
-    if kind is None:
-        return "not given"
-    return f"given as {kind}" if {"int", "str"} <= kinds else "given"
 
 
 def _share_ids(world: World, images: Images) -> ImageNumbering:

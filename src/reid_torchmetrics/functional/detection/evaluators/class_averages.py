@@ -44,23 +44,15 @@ class ClassAverages:
             return self.grid.value_names
         return ["map", *AT_THRESHOLDS, *self.at_confidence]
 
-    @property
-    def known_names(self) -> list[str]:
-        """Names of the numbers in `summary`, without those at a threshold that is not in the grid."""
-        all_names = self.value_names
-        names = []
-        for name in dict.fromkeys(all_names):
-            threshold = AT_THRESHOLDS.get(name)
-            is_known = threshold is None or threshold in self.grid.iou_thresholds
-            # A repeated name also stands for an area range.
-            if is_known or all_names.count(name) > 1:
-                names.append(name)
-        return names
-
     def known(self) -> dict[str, Float[Tensor, ""]]:
-        """Return the numbers of `summary` that have `known_names`."""
+        """Return the numbers of `summary`, without those at a threshold that is not in the grid."""
+        all_names = self.value_names
         numbers = self.summary()
-        return {name: numbers[name] for name in self.known_names}
+        for name, threshold in AT_THRESHOLDS.items():
+            # A repeated name also stands for an area range.
+            if threshold not in self.grid.iou_thresholds and all_names.count(name) < 2:
+                del numbers[name]
+        return numbers
 
     def summary(self) -> dict[str, Float[Tensor, ""]]:
         """Return the evaluator's numbers by the names of TorchMetrics, float64; -1 without a class to average over.
