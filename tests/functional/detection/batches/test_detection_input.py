@@ -92,43 +92,30 @@ def test_bad_images_are_named_and_nothing_of_their_batch_is_stored(method, chang
     assert metric.compute()["map"] == pytest.approx(1)
 
 
+OTHER_KIND = "must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got"
+
+
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ("7", TypeError, "`target[2]['image_id']` must be an int like `target[0]['image_id']`; got '7'."),
-        (
-            b"7",
-            TypeError,
-            "`target[2]['image_id']` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got bytes.",
-        ),
-        (
-            1.5,
-            TypeError,
-            "`target[2]['image_id']` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got 1.5.",
-        ),
-        (
-            float("nan"),
-            TypeError,
-            "`target[2]['image_id']` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got nan.",
-        ),
-        (
-            2.0**53,
-            TypeError,
-            "`target[2]['image_id']` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got 9007199254740992.0.",
-        ),
-        (Path("a"), TypeError, "`target[2]['image_id']` must be an int like `target[0]['image_id']`; got 'a'."),
-        (None, ValueError, "`target[2]['image_id']` must be given because `target` gives it elsewhere; got nothing."),
-        (2**63, ValueError, "`target[2]['image_id']` must fit int64; got 9223372036854775808."),
-        (-(2**63) - 1, ValueError, "`target[2]['image_id']` must fit int64; got -9223372036854775809."),
-        (torch.tensor([1, 2]), ValueError, "`target[2]['image_id']` must be one int; got [2]."),
-        (torch.tensor(1.0), TypeError, "`target[2]['image_id']` must have an integer dtype; got torch.float32."),
+        ("7", TypeError, "must be an int like `target[0]['image_id']`; got '7'."),
+        (b"7", TypeError, f"{OTHER_KIND} bytes."),
+        (1.5, TypeError, f"{OTHER_KIND} 1.5."),
+        (float("nan"), TypeError, f"{OTHER_KIND} nan."),
+        (2.0**53, TypeError, f"{OTHER_KIND} 9007199254740992.0."),
+        (Path("a"), TypeError, "must be an int like `target[0]['image_id']`; got 'a'."),
+        (None, ValueError, "must be given because `target` gives it elsewhere; got nothing."),
+        (2**63, ValueError, "must fit int64; got 9223372036854775808."),
+        (-(2**63) - 1, ValueError, "must fit int64; got -9223372036854775809."),
+        (torch.tensor([1, 2]), ValueError, "must be one int; got [2]."),
+        (torch.tensor(1.0), TypeError, "must have an integer dtype; got torch.float32."),
     ],
 )
 def test_a_bad_image_id_is_named(value, error, message):
     preds, target = batch({"target.image_id": value})
     for number, item in enumerate(target[:2]):
         item["image_id"] = number
-    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+    with pytest.raises(error, match=rf"^`target\[2\]\['image_id'\]` {re.escape(message)}$"):
         DetectionMAP().update(preds, target)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -38,9 +38,15 @@ class ImageColumns(Sequence[dict[str, Any]]):
         return len(self.counts)
 
     def __getitem__(self, image: Any) -> Any:
-        """Return the dict of an image, with tensors of its own, or some of the images."""
+        """Return the dict of an image, with tensors of its own, or the images of a slice: as columns if in a row."""
         if isinstance(image, slice):
-            return self._some(image)
+            first, end, step = image.indices(len(self))
+            if step != 1:
+                return [self[place] for place in range(first, end, step)]
+            rows = slice(self._starts[first], self._starts[max(first, end)])
+            columns = {key: column[rows] for key, column in self.columns.items()}
+            of_images = {key: values[image] for key, values in self.of_images.items()}
+            return ImageColumns(self.counts[image], columns, of_images)
         if not -len(self) <= image < len(self):
             raise IndexError(image)
         image %= len(self)
@@ -54,23 +60,9 @@ class ImageColumns(Sequence[dict[str, Any]]):
                 objects[key] = values[image]
         return objects
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Return the dicts of all images."""
-        return (self[image] for image in range(len(self)))
-
     def with_column(self, key: str, column: Tensor) -> ImageColumns:
         """Return the same images with another column."""
         return ImageColumns(self.counts, {**self.columns, key: column}, self.of_images)
-
-    def _some(self, images: slice) -> Any:
-        """Return the images of a slice; images in a row are columns again."""
-        first, end, step = images.indices(len(self))
-        if step != 1:
-            return [self[image] for image in range(first, end, step)]
-        rows = slice(self._starts[first], self._starts[max(first, end)])
-        columns = {key: column[rows] for key, column in self.columns.items()}
-        of_images = {key: values[images] for key, values in self.of_images.items()}
-        return ImageColumns(self.counts[images], columns, of_images)
 
 
 def num_objects(items: Dicts) -> list[int]:

@@ -41,7 +41,6 @@ Objects = TypeVar("Objects", Detections, GroundTruths)
 ACROSS_CLASSES = "ObjectPairs"
 """the part with the overlaps of detections and ground truths of different classes"""
 _METRIC_FIELDS = ("grid", "evaluator", "max_bytes")  # fields of a request that follow from options of the metric
-_ORIGIN_FIELDS = ("rows", "ground_truths")  # fields of matches that are read, and therefore sent, only with origins
 
 
 class Overlaps(NamedTuple):
@@ -184,9 +183,7 @@ class MatchRequest:
     @property
     def sent_fields(self) -> list[str]:
         """Names of the fields of `Matches` that are sent."""
-        omitted: list[str] = []
-        if not self.with_origins:
-            omitted += _ORIGIN_FIELDS
+        omitted = [] if self.with_origins else ["rows", "ground_truths"]  # they are read only with origins
         if not self.localization:
             omitted.append("overlaps")
         return [field.name for field in fields(Matches) if field.name not in omitted]
