@@ -5,8 +5,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from reid_torchmetrics.files.saved_detections import from_name_and_options, to_name_and_options
-from reid_torchmetrics.functional.detection import evaluate_images
+from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, own_options
 from reid_torchmetrics.tasks.evaluators import VOC_EVALUATOR, VocEvaluator, with_voc_options
 from tests.profiles import each_row
@@ -50,18 +49,27 @@ NAMED += [
 ]
 
 
+def saved_fields(name: str, row: Evaluator) -> dict:
+    """The fields of a file with results of an evaluator."""
+    lists = {"neg_category_ids": [], "not_exhaustive_category_ids": []} if row.is_federated else {}
+    results = evaluate_images([FOUND], [TRUE | lists], evaluator=name)
+    return replace(results, evaluator=row)._to_fields()
+
+
 @pytest.mark.parametrize(("name", "row"), NAMED)
 def test_an_evaluator_is_its_name_and_options(name, row):
-    saved_name, options = to_name_and_options(row)
+    fields_of_file = saved_fields(name, row)
+    saved_name, options = fields_of_file["evaluator"]
     assert saved_name == name
     assert options.keys() == {"title", "confidence"} | ({"claim", "whole_pixels"} if name == "voc" else set())
-    assert from_name_and_options(saved_name, options) == row
+    assert DetectionResults._from_fields(fields_of_file).evaluator == row
 
 
 @pytest.mark.parametrize("name", [name for name in EVALUATORS if name != "voc"])
 def test_files_of_any_evaluator_may_have_options_of_voc_that_say_nothing(name):
-    options = to_name_and_options(EVALUATORS[name])[1] | {"claim": "voc", "whole_pixels": False}
-    assert from_name_and_options(name, options) == EVALUATORS[name]
+    fields_of_file = saved_fields(name, EVALUATORS[name])
+    fields_of_file["evaluator"][1].update(claim="voc", whole_pixels=False)
+    assert DetectionResults._from_fields(fields_of_file).evaluator == EVALUATORS[name]
 
 
 @pytest.mark.parametrize(
@@ -71,4 +79,4 @@ def test_an_option_of_another_evaluator_is_refused(name, option, value):
     names = "title, confidence" + ", claim, whole_pixels" * (name == "voc")
     message = f"^`option` of evaluator '{name}' must be one of {names}; got {option}={value!r}\\.$"
     with pytest.raises(ValueError, match=message):
-        from_name_and_options(name, {option: value})
+        DetectionResults._from_fields({"evaluator": (name, {option: value})})
