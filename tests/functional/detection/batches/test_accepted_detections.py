@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from reid_torchmetrics.functional.detection.batches import ImageColumns
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.functional.detection.detection_samples import batch, box, fed, images
 from tests.paths import path
@@ -93,9 +94,10 @@ def test_a_batch_is_one_tensor_for_each_state_that_holds_nothing_of_the_input_al
     assert torch.equal(metric.detection_boxes[0], torch.cat([item["boxes"] for item in preds]))
 
 
-@pytest.mark.parametrize(("area", "size"), [(None, "medium"), (0, "medium"), (-1, "medium"), (500, "small")])
+@pytest.mark.parametrize(("area", "size"), [(None, "small"), (0, "small"), (-1, "small"), (5000, "medium")])
 def test_a_mask_without_an_area_has_that_of_its_pixels(area, size):
-    mask, label = torch.ones(1, 40, 40, dtype=torch.bool), torch.tensor([2])
+    """A triangle of 820 pixels, whose box has 1,600."""
+    mask, label = torch.ones(1, 40, 40, dtype=torch.bool).tril(), torch.tensor([2])
     target = {"masks": mask, "labels": label} | ({} if area is None else {"area": torch.tensor([area])})
     metric = DetectionMAP(iou_type="segm")
     values = fed(metric, [{"masks": mask, "scores": torch.ones(1), "labels": label}], [target]).compute()
@@ -129,3 +131,11 @@ def test_boxes_of_whole_numbers_are_converted_in_float64():
     found = {"boxes": center, "scores": torch.ones(1), "labels": label}
     metric.update([found], [{"boxes": center.double(), "labels": label}])
     assert float(metric.compute()["map"]) == 1
+
+
+def test_images_of_columns_in_a_row_are_columns_again():
+    columns = ImageColumns(torch.tensor([1, 0, 2]), {"labels": torch.arange(3)}, {"image_id": [7, 8, None]})
+    some, odd = columns[1:], columns[::2]
+    assert isinstance(some, ImageColumns)
+    assert [item["labels"].tolist() for item in some] == [[], [1, 2]]
+    assert [(item["labels"].tolist(), item.get("image_id")) for item in odd] == [([0], 7), ([1, 2], None)]
