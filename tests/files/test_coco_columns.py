@@ -178,6 +178,19 @@ def test_the_size_of_an_image_with_polygons_is_checked_and_named(tmp_path, size)
     read(tmp_path, lists, "bbox")
 
 
+@pytest.mark.parametrize("num_annotations", [0, 1, 2])
+def test_the_first_mask_of_another_size_than_the_first_one_of_its_image_is_named(tmp_path, num_annotations):
+    lists = contents()
+    del lists["annotations"][num_annotations:]
+    lists["results"] = [
+        {**lists["results"][0], "segmentation": {"size": [80, 100], "counts": [8000]}} for _ in range(5)
+    ]
+    lists["results"][3]["segmentation"] = {"size": [40, 100], "counts": [4000]}
+    rule = r"found\.json` must have a mask of 80 x 100 pixels, .* got \[40, 100\] in `results\[3\]`"
+    with pytest.raises(ValueError, match=rule):
+        read(tmp_path, lists, "segm")
+
+
 def test_keys_that_the_format_does_not_know_are_left_alone(tmp_path):
     lists = contents()
     for row in lists["annotations"] + lists["results"]:

@@ -394,8 +394,9 @@ def _read_masks(
         height, width = sizes[image_of_row == image_of_row[place]][0]
         rule = f"a mask of {height} x {width} pixels, as other rows of the image,"
         num_annotations = len(annotations.rows)
-        row_list = annotations if place < num_annotations else detections
-        raise row_list.invalid(place % num_annotations, "segmentation", rule, sizes[place].tolist())
+        if place < num_annotations:
+            raise annotations.invalid(place, "segmentation", rule, sizes[place].tolist())
+        raise detections.invalid(place - num_annotations, "segmentation", rule, sizes[place].tolist())
     return masks
 
 
