@@ -34,14 +34,6 @@ def problem(*, whole: bool = False) -> list[Tensor]:
     return [*embeddings, queries % 5, gallery % 7 - 1, queries % 3, gallery % 4]
 
 
-def problem_of(similarity: str) -> list[Tensor]:
-    """A problem whose scores can be compared to the bit; codes under "hamming"."""
-    query, gallery, *labels = problem(whole=similarity != "cosine")  # which rounds
-    if similarity == "hamming":
-        query, gallery = (torch.where(values > 0, 1.0, -1.0) for values in (query, gallery))
-    return [query, gallery, *labels]
-
-
 def assert_as_on_the_cpu(device: str, work: Callable[[str], Any], *, places: str | None = None) -> None:
     """Work that is told a device gives on this one what it gives on the CPU; its tensors lie there, or at `places`.
 

@@ -1,25 +1,10 @@
 """The quality of embeddings on a device: the numbers of the CPU, and no wait in an update that needs none."""
 
-import pytest
-
 from reid_torchmetrics import EmbeddingQuality
 from tests.device import simulated_device
-from tests.device.problems import assert_as_on_the_cpu, moved
+from tests.device.problems import moved
 from tests.device.waiting import waits_of
-from tests.tasks.metrics.test_embedding_quality import ALL, MEASURES, drawn, fed
-
-
-@pytest.mark.parametrize("has_float64", [True, False])
-@pytest.mark.parametrize("compute_on_cpu", [True, False])
-def test_the_numbers_are_those_of_the_cpu(device, monkeypatch, has_float64, compute_on_cpu):
-    monkeypatch.setattr(simulated_device, "has_float64", has_float64)
-    embeddings, identities = drawn(3)
-
-    def values(where):
-        given = moved((embeddings.float(), identities), where)
-        return fed(ALL(compute_on_cpu=compute_on_cpu).to(where), given).compute()
-
-    assert_as_on_the_cpu(device, values)
+from tests.tasks.metrics.test_embedding_quality import MEASURES, drawn, fed
 
 
 def test_sums_move_with_the_metric_unless_there_is_no_float64(simulated, monkeypatch):

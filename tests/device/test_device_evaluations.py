@@ -4,59 +4,13 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate, evaluate_scores, find_protocol
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import Labels
 from reid_torchmetrics.functional.retrieval.scores import Rows
-from reid_torchmetrics.tasks import KReciprocal, QueryExpansion, compare, expand_queries, rerank_k_reciprocal
+from reid_torchmetrics.tasks import QueryExpansion, compare, expand_queries, rerank_k_reciprocal
 from reid_torchmetrics.tasks.pooled_queries import pool_queries
-from reid_torchmetrics.tasks.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 from tests.functional.detection.detection_samples import images
-from tests.metrics.reid.samples import needs_more
-
-BY_LISTS = [name for name in PROTOCOLS if find_protocol(name).needs_lists]
-
-
-@pytest.mark.parametrize("name", [name for name, protocol in PROTOCOLS.items() if not needs_more(protocol)])
-def test_a_protocol_gives_the_values_of_the_cpu(device, deterministic, name):
-    given = problem()
-    if find_protocol(name).leave_one_out:
-        given = [given[1], None, given[3], None, given[5], None]
-    groups = {"gallery_groups": 10 * given[3] + given[5]} if find_protocol(name).needs_groups else {}
-    assert_as_on_the_cpu(device, lambda where: evaluate(*moved(given, where), **moved(groups, where), protocol=name))
-
-
-def test_lists_of_groups_and_places_that_lie_apart_are_those_of_the_cpu(device):
-    given, generator = problem(), torch.Generator().manual_seed(0)
-    positions = [50 * torch.rand(len(side), 2, generator=generator, dtype=torch.float64) for side in given[:2]]
-    labels = {"query_positions": positions[0], "gallery_positions": positions[1]}
-    labels["gallery_groups"] = torch.arange(len(given[1])) // 4
-
-    def lists(where):
-        results = evaluate(*moved(given[:2], where), **moved(labels, where), radius=20.0)
-        return [results.means, vars(results.nearest(4))]
-
-    assert_as_on_the_cpu(device, lists)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"rerank": KReciprocal(k1=6, k2=3, distance=distance)} for distance in ORIGINAL_DISTANCES),
-        *({"rerank": QueryExpansion(k=3, expanded=expanded)} for expanded in EXPANSIONS),
-        {"multi_query": True},
-        {"ties": "stable"},
-        {"ties": "grouped"},
-        {"ties": "expected"},
-        {"mode": "all_shots"},
-        {"reports": ("ndcg_5", "mean_rank", "map_at_r", "mrr")},
-    ],
-    ids=str,
-)
-@pytest.mark.filterwarnings("ignore:`multi_query=True` pooled nothing")
-def test_an_option_gives_the_values_of_the_cpu(device, deterministic, options):
-    given = problem()
-    assert_as_on_the_cpu(device, lambda where: evaluate(*moved(given, where), **options))
 
 
 def lists_of(name: str, *, where: str, kind: type = torch.tensor) -> list[dict]:
@@ -67,18 +21,6 @@ def lists_of(name: str, *, where: str, kind: type = torch.tensor) -> list[dict]:
     if kind is list:
         return rows
     return [{each: torch.tensor(row[each]).to(where) for each in row} for row in rows]
-
-
-@pytest.mark.parametrize("of_lists", ["cpu", "device"])
-@pytest.mark.parametrize("name", BY_LISTS)
-def test_lists_as_ground_truth_give_the_values_of_the_cpu_wherever_they_are(device, name, of_lists):
-    given = problem()[:2]
-
-    def results(where):
-        lists = lists_of(name, where="cpu" if of_lists == "cpu" else where)
-        return evaluate(*moved(given, where), ground_truth=lists, protocol=name)
-
-    assert_as_on_the_cpu(device, results)
 
 
 def test_lists_of_python_go_with_scores_on_the_device(device):
@@ -119,43 +61,6 @@ def test_scores_that_seem_to_be_distances_are_told_on_the_device(device):
     identities = moved(torch.arange(20), device)
     with pytest.warns(UserWarning, match="^`scores` seem to be distances"):
         evaluate_scores(moved(1 - torch.eye(20) * (1 + torch.rand(20)), device), identities, identities)
-
-
-def asked(results) -> list:
-    """All that results are asked for."""
-    lists = results.nearest(5)
-    generator = torch.Generator().manual_seed(0)
-    return [
-        *(
-            results.means,
-            results.means_without([0, 2]),
-            results.mean_over_identities(),
-            results.to_dict(),
-            repr(results),
-        ),
-        *(results.by_camera(), results.by_identity(), results.by_camera_pair()),
-        *(results.interval(generator=generator, num_resamples=20, per_identity=each) for each in (False, True)),
-        *(results.hardest(4), results.mean_precision_recall(11), results.precision_recall(1)),
-        *(lists, lists.first(2), lists.margins(), lists.confident_mistakes(3), results.confident_mistakes(3)),
-        lists.select(torch.tensor([2, 0], device=results.cmc.device)),
-        results.nearest(3, results.hardest(2)),
-    ]
-
-
-@pytest.mark.parametrize("ties", ["pessimistic", "stable"])
-def test_results_answer_as_on_the_cpu(device, ties):
-    given = problem(whole=True)
-    options = {"similarity": "dot", "ties": ties}
-    assert_as_on_the_cpu(device, lambda where: asked(evaluate(*moved(given, where), **options)))
-
-
-def test_pairs_of_the_cameras_that_are_searched_are_those_of_the_cpu(device):
-    given = problem()
-
-    def pairs(where):
-        return evaluate(*moved(given, where), search_cameras=(0, 2)).by_camera_pair()
-
-    assert_as_on_the_cpu(device, pairs)
 
 
 def test_detectors_are_compared_wherever_their_results_are(device):
@@ -204,11 +109,3 @@ def test_a_re_ranking_knows_a_query_by_its_place_in_the_gallery(device):
         return QueryExpansion(k=3).expand(query, moved(gallery, where), self_index=own_there)
 
     assert_as_on_the_cpu(device, changed)
-
-
-def test_an_undefined_number_is_undefined_on_the_device(device):
-    query, gallery, *labels = problem()
-    labels[0] = labels[0] + 100
-    found = evaluate(*moved([query, gallery, *labels], device))
-    assert_same(found, evaluate(query, gallery, *labels), device)
-    assert found.first_rank.isnan().all()

@@ -1,10 +1,9 @@
 """Ranked lists and person search on a device: the values of the CPU, wherever the truth is."""
 
-import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.tasks import evaluate_lists, index_lists, person_search
+from reid_torchmetrics.tasks import evaluate_lists, index_lists
 from tests.device.problems import assert_as_on_the_cpu, moved
 
 LISTS = torch.tensor([[3, 1, 1, 0], [2, 5, -1, -1], [-1, -1, -1, -1]])
@@ -38,25 +37,3 @@ def test_lists_of_an_engine_on_a_device_are_those_of_the_cpu(device, determinist
 def test_lists_of_python_are_evaluated_on_the_cpu():
     results = evaluate_lists({"a": ["x"]}, {"a": ["x"]})
     assert results.ranks.rank.device.type == "cpu"
-
-
-def test_person_search_gives_the_values_of_the_cpu(device, deterministic):
-    random = np.random.default_rng(0)
-    corners = torch.from_numpy(random.integers(0, 30, (40, 2)))
-    boxes = torch.cat([corners, corners + 20], 1).double()
-    scene = {
-        "query_embeddings": torch.from_numpy(random.normal(size=(3, 4))),
-        "embeddings": torch.from_numpy(random.normal(size=(40, 4))),
-        "boxes": boxes,
-        "images": torch.arange(40) % 8,
-        "query_images": torch.arange(3),
-        "query_identities": torch.arange(3),
-        "true_boxes": boxes[:24],
-        "true_images": torch.arange(24) % 8,
-        "true_identities": torch.arange(24) // 8,
-        "query_cameras": torch.arange(3),
-        "image_cameras": torch.arange(8) % 3,
-    }
-    galleries = {"galleries": [torch.tensor([1, 2, 3])] * 3, "listed_twice": True}
-    for options in ({}, {"same_camera": "all"}, galleries):
-        assert_as_on_the_cpu(device, lambda where, options=options: person_search(**moved(scene | options, where)))

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP, ReIDMetrics
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved
 from tests.functional.detection.detection_samples import fed as fed_boxes
 from tests.functional.detection.detection_samples import images
-from tests.metrics.reid.samples import CLASSES, batches, fed
+from tests.metrics.reid.samples import batches, fed
 
 BATCHES = batches()
 DOUBLE = [batch | {"embeddings": batch["embeddings"].double()} for batch in BATCHES]
@@ -28,21 +28,6 @@ def numbered(given: list[dict]) -> list[dict]:
     return [*rows, rows[-2]]
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_values_are_those_of_the_cpu(device, name):
-    assert_as_on_the_cpu(device, lambda where: fed(CLASSES[name]().to(where), moved(DOUBLE, where)).compute())
-
-
-def test_groups_in_both_directions_are_those_of_the_cpu(device):
-    tracks = [batch | {"groups": 10 * batch["identities"] + batch["cameras"]} for batch in DOUBLE]
-
-    def values(where):
-        metrics = fed(ReIDMetrics(directions=("a", "b")).to(where), moved(tracks, where))
-        return [metrics.compute(), vars(metrics.nearest(3)), vars(metrics.nearest(3, direction="b"))]
-
-    assert_as_on_the_cpu(device, values)
-
-
 def test_labels_in_arrays_and_lists_go_to_the_embeddings(device):
     def values(where):
         metric = ReIDMeanAP().to(where)
@@ -52,55 +37,6 @@ def test_labels_in_arrays_and_lists_go_to_the_embeddings(device):
         return [metric.compute(), vars(metric.nearest(3, [1, 0])), vars(metric.nearest(2, np.array([0])))]
 
     assert_as_on_the_cpu(device, values)
-
-
-def test_a_measure_by_name_is_that_of_the_cpu(device, deterministic):
-    def values(where):
-        metrics = [ReIDMeasure(name).to(where) for name in ("ndcg_5", "r_precision", "mean_rank")]
-        return [fed(metric, moved(DOUBLE, where)).compute() for metric in metrics]
-
-    assert_as_on_the_cpu(device, values)
-
-
-def test_masks_and_numbers_of_samples_give_the_values_of_the_cpu(device):
-    given = [
-        batch | {"is_query": torch.full((len(batch["identities"]),), batch["is_query"])} for batch in numbered(DOUBLE)
-    ]
-    assert_as_on_the_cpu(device, lambda where: fed(ReIDMetrics().to(where), moved(given, where)).compute())
-
-
-def test_leave_one_out_gives_the_values_of_the_cpu(device):
-    given = [batch | {"is_query": None} for batch in numbered(WHOLE)]
-
-    def values(where):
-        return fed(ReIDMetrics(protocol="cub200", similarity="dot").to(where), moved(given, where)).compute()
-
-    assert_as_on_the_cpu(device, values)
-
-
-@pytest.mark.parametrize("by_number", [True, False])
-def test_results_with_lists_and_camera_pairs_are_those_of_the_cpu(device, by_number):
-    given = numbered(WHOLE) if by_number else WHOLE
-
-    def answers(where):
-        metrics = fed(ReIDMetrics(ties="stable", similarity="dot").to(where), moved(given, where))
-        results = metrics.results(nearest=3, camera_pairs=True)
-        lists = metrics.nearest(2, queries=results.hardest(3))
-        return [results, results.nearest(2), results.by_camera_pair("map"), results.confident_mistakes(2), lists]
-
-    assert_as_on_the_cpu(device, answers)
-
-
-@pytest.mark.parametrize("protocol", ["market1501", "cub200"])
-@pytest.mark.parametrize("by_number", [True, False])
-def test_duplicates_among_samples_are_those_of_the_cpu(device, by_number, protocol):
-    given = numbered(WHOLE) if by_number else WHOLE
-    given = [batch | {"is_query": None} for batch in given] if protocol == "cub200" else given
-
-    def found(where):
-        return fed(ReIDMetrics(protocol=protocol).to(where), moved(given, where)).duplicates(0.9)
-
-    assert_as_on_the_cpu(device, found)
 
 
 @pytest.mark.parametrize("kind", [ReIDMeanAP, DetectionMAP])
@@ -144,16 +80,6 @@ def test_samples_move_with_the_metric(device):
     metric = fed(ReIDMeanAP().to(device), moved(DOUBLE, device)).cpu()
     assert torch.equal(metric.compute(), expected)
     assert_same(fed(ReIDMeanAP(), DOUBLE).to(device).compute(), expected, device)
-
-
-def test_each_step_has_a_value_there(device):
-    given = [batch | {"is_query": None} for batch in WHOLE]
-
-    def values(where):
-        metric = ReIDMeanAP(similarity="dot").to(where)
-        return [metric(**batch) for batch in moved(given[:3], where)] + [metric.compute()]
-
-    assert_as_on_the_cpu(device, values)
 
 
 def test_two_metrics_that_are_fed_one_batch_have_their_own_values(device):

@@ -15,46 +15,11 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     scores_from_matrix,
 )
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks, nearest
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
-from reid_torchmetrics.tasks import RankCounter, evaluate_stream, verify
+from reid_torchmetrics.tasks import verify
 from reid_torchmetrics.tasks.draws import expect_draws
-from tests.device.problems import assert_as_on_the_cpu, moved, problem, problem_of
-
-ONE_TILE, PANELS = 10**6, 5000  # bytes: the second makes panels of a part of the gallery
-
-
-@pytest.mark.parametrize("max_bytes", [ONE_TILE, PANELS])
-@pytest.mark.parametrize("ties", TIE_POLICIES)
-@pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_ranks_are_those_of_the_cpu(device, similarity, ties, max_bytes):
-    given = problem_of(similarity)
-
-    def ranks(where):
-        return rank_positives(*moved(given, where), similarity=similarity, ties=ties, max_bytes=max_bytes)
-
-    assert_as_on_the_cpu(device, ranks)
-
-
-@pytest.mark.parametrize("ties", ["pessimistic", "grouped"])
-@pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_a_stream_has_the_ranks_and_results_of_the_cpu(device, similarity, ties):
-    query, gallery, *labels = problem_of(similarity)
-
-    def ranks(where):
-        queries, positives = (query, labels[0], labels[2]), (gallery[:40], labels[1][:40], labels[3][:40])
-        of_block = moved((gallery[40:], labels[1][40:] + 100, labels[3][40:]), where)
-        (q, *of_queries), (p, *of_positives) = moved(queries, where), moved(positives, where)
-        both = [side for pair in zip(of_queries, of_positives, strict=True) for side in pair]
-        options = {"similarity": similarity, "ties": ties}
-        nobody = RankCounter(q, p[:0], both[0], both[1][:0], both[2], both[3][:0], **options)
-        halves = [[values[number::2] for values in of_block] for number in range(2)]
-        told = [nobody.statistics(*half, key=number) for number, half in enumerate(halves)]
-        counter = RankCounter(q, p, *both, **options, statistics=told[0] + told[1])
-        counts = sum(counter.count(*half, key=number) for number, half in enumerate(halves))
-        return counter.ranks(counts), evaluate_stream(counter, counts).per_query
-
-    assert_as_on_the_cpu(device, ranks)
+from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 
 def test_given_scores_in_half_precision_are_ranked_there(device):

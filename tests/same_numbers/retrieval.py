@@ -203,6 +203,8 @@ def draw_metrics(random: Random) -> Problem:
     rows = embeddings(random, total, 3, kind)
     if "similarity" not in options and kind != "codes":
         options["similarity"] = random.choice(samples.SIMILARITIES[:3])
+    if random.random() < 0.08 and kind != "codes" and "groups" not in names:
+        options |= {"rerank": samples.reranking(random), "similarity": random.choice(("cosine", "euclidean"))}
     roles = [random.random() < 0.4 for _ in range(total)]
     with_index, with_roles = random.random() < 0.5, random.random() < 0.9 or "groups" in names
     places = list(range(total)) + (random.sample(range(total), min(total, 2)) if with_index else [])

@@ -17,6 +17,11 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(7)
 
 
+def on_device(metric: Any, device: str) -> Any:
+    """Return a metric that computes on a device."""
+    return metric.to(device)
+
+
 FUNCTIONS_OF_RANKS: dict[str, tuple[Mapping[str, Any], ...]] = {
     "average_precision": (
         {},
