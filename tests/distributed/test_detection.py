@@ -1,12 +1,14 @@
 """`DetectionMAP` on several processes: the same values however the images are spread, and errors on all processes."""
 
+import warnings
+
 import pytest
 import torch
 from torch import distributed
 from torchmetrics import MetricCollection
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
 from tests.distributed.detection_shards import (
     NUM_IMAGES,
     OPTIONS,
@@ -19,30 +21,10 @@ from tests.distributed.detection_shards import (
     text_of,
 )
 from tests.distributed.shards import SHARDINGS
-from tests.functional.detection.detection_samples import fed
-
-
-def evaluates(process: int, size: int, sharding: str, seeds: list[int]) -> list[object]:
-    found = []
-    for seed in seeds:
-        average = "micro" if seed % 2 else "macro"
-        metric = DetectionMAP(average=average, **OPTIONS)
-        order = shards(sharding, size)[process]
-        fed(metric, *at(problem(seed), order[::-1] if seed % 3 else order), size=1 + seed % 4)
-        found.append(prints(metric.compute()))
-    return found
-
-
-@pytest.mark.parametrize(
-    ("size", "sharding"), [(1, "round_robin"), (2, "uneven"), (2, "empty_first"), *((3, name) for name in SHARDINGS)]
-)
-def test_values_with_image_id_are_the_same_for_every_distribution_of_images(processes, size, sharding):
-    seeds = [1, 2]
-    expected = [
-        prints(alone(problem(seed), average="micro" if seed % 2 else "macro", **OPTIONS).compute()) for seed in seeds
-    ]
-    for found in processes.run(size, evaluates, sharding, seeds):
-        assert found == expected
+from tests.functional.detection.batches.test_invalid_detections import spoilt
+from tests.functional.detection.detection_samples import fed, images
+from tests.functional.detection.mask_samples import mask_images
+from tests.tasks.test_image_boxes import turned
 
 
 def shares_an_id(process: int, size: int, changed: bool) -> list[str]:
@@ -83,20 +65,6 @@ def test_without_image_id_images_are_numbered_as_processes_lay_them_down_in_turn
         assert order == [*range(NUM_IMAGES)]
     expected = prints(alone(at(problem(3, with_ids=False), order), **OPTIONS).compute())
     assert processes.run(3, without_ids, sharding) == [expected] * 3
-
-
-def nothing(process: int, size: int) -> list[object]:
-    metric, empty = DetectionMAP(**OPTIONS), DetectionMAP(metric="map")
-    none = torch.tensor([])
-    empty.update([dict.fromkeys(("boxes", "scores", "labels"), none)], [dict.fromkeys(("boxes", "labels"), none)])
-    value = metric.compute()
-    assert len(metric.results().detections()) == 0
-    return [float(value["map"]), len(value["classes"]), float(empty.compute())]
-
-
-@pytest.mark.filterwarnings("ignore:The ``compute`` method")
-def test_processes_without_images_and_images_without_boxes_give_minus_one(processes):
-    assert processes.run(2, nothing) == [[-1, 0, -1]] * 2
 
 
 def dtypes(process: int, size: int) -> object:
@@ -173,3 +141,75 @@ def test_a_synchronized_step_gives_the_value_of_the_batches_of_all_processes(pro
     expected = [prints(alone(at(given, [*range(first, first + 4)])).compute()) for first in range(0, 16, 4)]
     expected.append(prints(alone(at(given, [*range(16)])).compute()))
     assert processes.run(2, steps) == [expected] * 2
+
+
+def told_of_invalid(given, kind, **options):
+    """The value, and what the metric says of its own boxes that are inverted or not finite."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        metric = fed(kind(**options), *given, size=3)
+    return prints(metric.compute()), metric.num_invalid
+
+
+def with_invalid(process: int, size: int, sharding: str, kind: type) -> tuple[object, int]:
+    return told_of_invalid(at(INVALID, shards(sharding, size)[process]), kind)
+
+
+INVALID = spoilt(given=problem(7))
+
+
+@pytest.mark.parametrize("kind", [DetectionMAP, VocMAP, YoloMAP])
+@pytest.mark.parametrize(("size", "sharding"), [(2, "round_robin"), (2, "empty_first"), (3, "uneven")])
+def test_invalid_boxes_count_as_on_one_process_and_each_counts_its_own(processes, size, sharding, kind):
+    value, num_invalid = told_of_invalid(INVALID, kind, sync_on_compute=False)
+    assert num_invalid == 4 * NUM_IMAGES
+    parts = [4 * len(part) for part in shards(sharding, size)]
+    assert processes.run(size, with_invalid, sharding, kind) == [(value, number) for number in parts]
+
+
+def names_cost(process: int, size: int, num_images: int) -> int:
+    def with_names(*args, **options):
+        preds, target = images(*args, **options)
+        return preds, [item | {"image_id": f"{'x' * num_images}{process}/{item['image_id']}"} for item in target]
+
+    return counts_collectives(process, size, num_images, {"with_ids": True}, with_names)
+
+
+def test_names_cost_as_many_collectives_as_ids(processes):
+    assert {tuple(processes.run(2, names_cost, num_images)) for num_images in (5, 60)} == {(12, 12)}
+
+
+def with_areas(process: int, size: int) -> list[object]:
+    """Masks with areas of detections that are not those of the masks; the first of several processes has no images."""
+    preds, target = mask_images(7, 9)
+    preds = [item | {"detection_area": 2000.0 * item["scores"].double()} for item in preds]
+    metric = DetectionMAP(iou_type="segm", **OPTIONS)
+    fed(metric, *at((preds, target), SHARDINGS["empty_first"](9, size)[process]), 2)
+    results = metric.results()
+    return [prints(metric.compute()), prints(results.summary()), results.averages.grid.has_given_areas]
+
+
+def test_areas_of_detections_count_on_all_processes_and_all_results_know_of_them(processes):
+    expected = with_areas(0, 1)
+    assert expected[0] != prints(fed(DetectionMAP(iou_type="segm", **OPTIONS), *mask_images(7, 9)).compute())
+    assert expected[2]
+    assert processes.run(3, with_areas) == [expected] * 3
+
+
+SLANTED, UPRIGHT = [0, 0, 4, 0, 5, 3, 1, 3], [8, 7, 10, 7, 10, 11, 8, 11]
+
+
+def asks_for_corners(process: int, size: int) -> list[object]:
+    """All processes; the first has no image."""
+    preds, target = turned()
+    metric = VocMAP(iou_type="rotated")
+    if process:
+        metric.update(preds[process - 1 : process], target[process - 1 : process])
+    results = metric.results(boxes=True)
+    sides = [*metric.boxes_of(["a", "b"]), *results.boxes_of(["a", "b"])]
+    return [[each["rotated_boxes"].tolist() for each in side] for side in sides] + [results.detections().boxes.tolist()]
+
+
+def test_all_processes_get_the_corners_of_all(processes):
+    sides = [[[], [SLANTED]], [[UPRIGHT], [SLANTED]]]
+    assert processes.run(3, asks_for_corners) == [[*sides, *sides, [SLANTED]]] * 3

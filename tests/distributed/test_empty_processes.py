@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 
+from reid_torchmetrics import EmbeddingQuality, PairVerification
 from tests.distributed.shards import PADDED, SHARDINGS, loaders
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed
 from tests.metrics.reid.samples import reference_of as reference_of_batches
@@ -71,47 +72,6 @@ def test_no_process_has_samples(processes):
     assert counts.total == 0
 
 
-def none_of_rows(process, size, empty):
-    """All batches on the processes that are not `empty`, batches of no rows on those that are."""
-    if process in empty:
-        return heard(feed(fresh(), [{name: _no_rows(values) for name, values in batch.items()} for batch in batches()]))
-    active = [number for number in range(size) if number not in empty]
-    return heard(feed(fresh(), batches()[active.index(process) :: len(active)]))
-
-
-def _no_rows(values):
-    return values[:0] if isinstance(values, torch.Tensor) else values
-
-
-@pytest.mark.parametrize("empty", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
-def test_batches_without_rows_are_no_samples(processes, empty):
-    outcomes = processes.run(3, none_of_rows, empty)
-    if len(empty) == 3:
-        assert all(is_nan(sum(values.values(), [])) for values, _, _ in outcomes)
-        assert [len(said) for _, _, said in outcomes] == [len(fresh()), 0, 0]
-        return
-    reference = reference_of_batches(batches())
-    for values, _, said in outcomes:
-        assert not said
-        for name in CLASSES:
-            assert values[name] == pytest.approx(expected(name, reference), abs=1e-6), name
-
-
-def roles_apart(process, size, order):
-    """All queries on one process, the gallery on another, nothing on a third."""
-    return heard(feed(fresh(), [batch for batch in batches() if batch["is_query"] is order[process]]))
-
-
-@pytest.mark.parametrize("order", [(True, False), (False, True), (None, True, False), (False, None, True)])
-def test_queries_and_gallery_on_processes_of_their_own(processes, order):
-    reference = reference_of_batches(batches())
-    for values, counts, said in processes.run(len(order), roles_apart, order):
-        assert not said
-        assert counts.total == 12
-        for name in CLASSES:
-            assert values[name] == pytest.approx(expected(name, reference), abs=1e-6), name
-
-
 def one_role(process, size, role):
     """What a sanity check sees, and then the epoch."""
     given = batches()[process::size]
@@ -162,3 +122,31 @@ def test_embeddings_that_are_not_finite_make_nan_everywhere_and_one_warning_of_e
     assert f"{3 * len(where)} of 62 embeddings are NaN or infinite (1 of queries, {3 * len(where) - 1} of" in text
     assert ("`index` [" if index else f"samples of process {where[0]} [2, ") in text
     assert all((counts.total, counts.valid, counts.not_ranked) == (12, 0, 12) for _, counts, _ in outcomes)
+
+
+UNDEFINED = {
+    PairVerification: "`eer` needs pairs of one identity and of two; got 0 of one identity and 8 of two",
+    EmbeddingQuality: "`rankme`, `dead_dimensions`, `norm_mean`, `norm_std` cannot be told of 0 embeddings, 0 of",
+}
+"""metrics that lack what they need, and what is said of it"""
+
+
+def undefined(process, size, kind):
+    metric = kind()
+    if kind is PairVerification:  # impostors alone
+        rows = torch.randn(4, 3) + process
+        metric.update(rows, rows.flip(0), torch.zeros(4, dtype=torch.bool))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = metric.compute()
+    values = value.values() if isinstance(value, dict) else [value]
+    return is_nan(map(float, values)), [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("kind", UNDEFINED)
+def test_what_cannot_be_told_is_nan_on_all_processes_and_told_on_the_first(processes, kind):
+    (first, (text,)), (second, said) = processes.run(2, undefined, kind)
+    assert first
+    assert second
+    assert text.startswith(UNDEFINED[kind])
+    assert not said

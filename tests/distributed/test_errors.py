@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import distributed
 
-from reid_torchmetrics import ReIDMeanAP, ReIDMINP
+from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional.world import Settings
 from tests.distributed.failures import message_of
 from tests.metrics.reid.samples import batches, fed, reference_of
@@ -51,62 +51,6 @@ def test_a_refused_batch_is_forgotten_with_the_others(processes):
 
 def nan_similarity(query, gallery):
     return torch.full((len(query), len(gallery)), torch.nan)
-
-
-class Longer(ReIDMeanAP):
-    """Has an attribute that the package's own classes derive from an option."""
-
-    def __init__(self, longest: int) -> None:
-        super().__init__()
-        self.longest = longest
-
-
-def differs(process: int, size: int, kind: str) -> str:
-    """What is said when process 1 has another metric or other samples than process 0."""
-    other = process == 1
-    metric = {
-        "similarity": lambda: ReIDMeanAP(similarity=nan_similarity if other else "cosine"),
-        "class": lambda: ReIDMINP() if other else ReIDMeanAP(),
-        "two options": lambda: ReIDMeanAP(k=5) if other else ReIDMeanAP(ties="stable"),
-        "an attribute of a subclass": lambda: Longer(1 + 6 * process),
-    }.get(kind, ReIDMeanAP)()
-    for number, batch in enumerate(GIVEN[process::size]):
-        given = dict(batch)
-        if other and kind == "dimension":
-            given["embeddings"] = given["embeddings"][:, :4]
-        if other and kind == "cameras":
-            del given["cameras"]
-        if other and kind == "index":
-            given["index"] = torch.arange(len(given["identities"])) + 100 * number
-        metric.update(**given)
-    return message_of(metric.compute)
-
-
-SAME_METHOD = "call the same method of the same class"
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        (
-            "similarity",
-            "have the same `similarity`; got process 0: 'cosine'; process 1: "
-            + repr(f"{nan_similarity.__module__}.nan_similarity")
-            + ".",
-        ),
-        ("class", f"{SAME_METHOD}; got process 0: `ReIDMeanAP.compute`; process 1: `ReIDMINP.compute`."),
-        (
-            "two options",
-            "have the same `k` and `ties`; got process 0: k=None, ties='stable'; process 1: k=5, ties='pessimistic'.",
-        ),
-        ("an attribute of a subclass", "have the same `longest`; got process 0: 1; process 1: 7."),
-        ("dimension", "have the same embedding dimension; got process 0: 6; process 1: 4."),
-        ("cameras", "have the same use of `cameras`; got process 0: given; process 1: not given."),
-        ("index", "have the same use of `index`; got process 0: not given; process 1: given."),
-    ],
-)
-def test_metrics_or_samples_that_differ_between_processes_are_an_error_on_all(processes, kind, said):
-    assert processes.run(2, differs, kind) == [f"All processes must {said}"] * 2
 
 
 def fails_alike(process: int, size: int) -> str:

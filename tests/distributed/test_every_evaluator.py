@@ -2,7 +2,6 @@
 
 import json
 import re
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,12 +9,10 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
-from reid_torchmetrics.functional.detection.evaluation import sharded_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.metrics.base import DistributedWorld
 from tests.distributed.detection_shards import at
-from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.detection_samples import fed, images
 
@@ -144,47 +141,6 @@ def test_a_breakdown_of_errors_that_there_is_not_has_its_reason(name, across_cla
 def test_an_option_that_an_evaluator_does_not_know_is_refused(options, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         evaluate_images(*problem(), **options)
-
-
-def refused(process: int, size: int) -> str:
-    preds, target = problem()
-    world = DistributedWorld(None, torch.device("cpu"))
-    try:
-        evaluate_images(preds, target[1:] if process else target, world=world)
-    except Exception as error:  # noqa: BLE001 - its text is compared
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def names_wrongly(process: int, size: int, names: object) -> str:
-    world = DistributedWorld(None, torch.device("cpu"))
-    return message_of(lambda: evaluate_images(*problem(), class_names=names if process else None, world=world))
-
-
-@pytest.mark.parametrize("names", ["cats", {0: "cat", 1: "cat"}])
-def test_wrong_names_of_classes_on_one_process_are_an_error_on_all(processes, names):
-    first, second = processes.run(2, names_wrongly, names)
-    assert first == second
-    assert first.startswith("process 1: ")
-    assert "`class_names` must" in first
-
-
-def test_a_bad_argument_on_one_process_is_an_error_on_all(processes):
-    told = processes.run(2, refused)
-    assert told[0] == told[1]
-    assert told[0].startswith("DistributedMetricError: process 1: ValueError: Expected argument `preds` and `target`")
-
-
-def runs_out_of_memory(process: int, size: int, sharding: str) -> str:
-    given = at(problem(), SHARDINGS[sharding](NUM_IMAGES, size)[process])
-    world = DistributedWorld(None, torch.device("cpu"))
-    failing = mock.patch.object(sharded_images, "merge_image_matches", side_effect=torch.cuda.OutOfMemoryError("gone"))
-    with failing if process else mock.MagicMock():
-        return message_of(lambda: evaluate_images(*given, world=world, boxes=True))
-
-
-def test_an_error_behind_an_exchange_on_one_process_is_an_error_on_all(processes):
-    assert processes.run(2, runs_out_of_memory, "round_robin") == ["process 1: OutOfMemoryError: gone"] * 2
 
 
 def least_errors(process: int, size: int) -> list[float]:

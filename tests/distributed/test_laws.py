@@ -89,11 +89,6 @@ def test_queries_that_are_sent_in_pieces_are_all_sent():
         assert not differing(2, problems, wanted)
 
 
-def test_without_index_the_order_is_that_of_the_processes():
-    problems = [replace(problem(seed, 3), index=None) for seed in of_each(range(20), suite=6)]
-    assert not differing(3, problems)
-
-
 def test_a_collapsed_model_has_the_ranks_of_one_process():
     parts = [1, 41, 159]
     rows = [torch.full((201, 37), 0.1), repeated(201, 512, distinct=1).float(), torch.full((201, 512), 0.1)]

@@ -1,12 +1,11 @@
 """Rank lists of any number of processes are those of one, which `tests/functional` compares with plain loops."""
 
-import warnings
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 import torch
 
-from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional.retrieval import RankLists
 from reid_torchmetrics.functional.retrieval.evaluation import list_samples
 from reid_torchmetrics.functional.world import ALONE
@@ -38,35 +37,6 @@ def listed(given: Problem, world, k=3, queries=None) -> dict[str, list | None]:
         metric._accepted_samples().samples, options, world, k=k, queries=queries, max_bytes=metric.max_bytes
     )
     return as_lists(found)
-
-
-def listed_by_processes(process, size, problems, k):
-    """The same of metrics over gloo."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return [as_lists(given.together(process).nearest(k)) for given in problems]
-
-
-@pytest.mark.parametrize(("size", "k"), [(2, 4), (3, 2), (3, 40)])
-def test_lists_are_those_of_one_process(size, k):
-    for seed in of_each(range(12), suite=6):
-        given = problem(5000 * size + seed, size)
-        alone = listed(given, ALONE, k)
-        assert threads.run(size, lambda world, given=given: listed(given, world, k)) == [alone] * size, seed
-
-
-@pytest.mark.parametrize("size", [2, 3])
-def test_metrics_on_processes_of_their_own_list_the_same(processes, size):
-    problems = [problem(7000 * size + seed, size) for seed in range(3)]
-    wanted = [listed(given, ALONE, 4) for given in problems]
-    assert processes.run(size, listed_by_processes, problems, 4) == [wanted] * size
-
-
-def test_without_index_numbers_are_positions_process_by_process():
-    for seed in of_each(range(8), suite=3):
-        given = replace(problem(seed, 3), index=None)
-        found = threads.run(3, lambda world, given=given: listed(given, world))
-        assert found == [listed(given, ALONE)] * 3
 
 
 def test_chosen_queries_have_the_lists_that_they_have_among_all():
@@ -103,55 +73,6 @@ def test_an_item_of_a_list_is_received_twice_on_any_number_of_processes(size):
 
     found = threads.run(size, lambda world: received(world, 5) - received(world, 1))
     assert found == [pytest.approx(40 * 4 * (2 * 8 + 2 * 8) * (size - 1) / size)] * size
-
-
-def _asks_for_other_things(process, size):
-    metric = ReIDMeanAP()
-    metric.update(torch.eye(3), torch.tensor([1, 1, 2]))
-    messages = []
-    for call in (
-        lambda: metric.nearest(2 + process),
-        lambda: metric.nearest(2) if process else metric.compute(),
-        lambda: metric.nearest(2, torch.tensor([process])),
-        lambda: metric.nearest(0 if process else 1),
-        lambda: metric.results(nearest=process),
-    ):
-        with pytest.raises(DistributedMetricError) as raised:
-            call()
-        messages.append(str(raised.value))
-    return messages
-
-
-def test_processes_that_ask_for_other_things_all_learn_of_it(processes):
-    first, second = processes.run(2, _asks_for_other_things)
-    assert first == second
-    assert first == [
-        "All processes must have the same `k`; got process 0: 2; process 1: 3.",
-        (
-            "All processes must call the same method of the same class; got process 0: `ReIDMeanAP.compute`;"
-            " process 1: `ReIDMeanAP.nearest`."
-        ),
-        "All processes must have the same `queries`; got process 0: [0]; process 1: [1].",
-        "process 1: ValueError: `k` must be at least 1; got 0.",
-        "All processes must have the same `nearest`; got process 0: 0; process 1: 1.",
-    ]
-
-
-def _results_of(process, size, given):
-    metrics = ReIDMetrics()
-    for positions in given.seen if size == 1 else [given.seen[process]]:
-        part = torch.tensor(positions, dtype=torch.int64)
-        labels = given.identities[part], given.cameras[part]
-        metrics.update(given.embeddings[part], *labels, is_query=given.is_query[part], index=part)
-    results = metrics.results(nearest=4, camera_pairs=True)
-    pairs = {name: (_plain(each.mean.tolist()), each.num_valid.tolist()) for name, each in results.camera_pairs.items()}
-    return as_lists(results.nearest(2)), pairs, results.query_index.tolist(), results.confident_mistakes(3).tolist()
-
-
-def test_results_hold_what_they_were_asked_to_hold(processes):
-    given = replace(spread(torch.randn(40, 8), [13, 13, 14], "cosine"), cameras=torch.arange(40) % 3)
-    alone = processes.run(1, _results_of, given)
-    assert processes.run(3, _results_of, given) == alone * 3
 
 
 def _lists_of_all(process, size):
