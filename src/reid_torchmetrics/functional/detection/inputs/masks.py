@@ -77,6 +77,8 @@ def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | No
         masks = _as_pixels(masks, device)
         others = _as_pixels(others, device)
     common = masks.intersections(others)
+    if is_crowd is not None:
+        is_crowd = is_crowd.to(common.device)  # run lengths are on the CPU, wherever the flags are
     return iou_of_areas(common, masks.areas[:, None], others.areas, is_crowd)
 
 
