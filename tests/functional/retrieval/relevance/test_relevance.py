@@ -294,7 +294,7 @@ def test_a_bad_list_is_named(arguments, error, message, unannotated):
     assert str(raised.value) == message
 
 
-@pytest.mark.parametrize("number", [0, 1, 40])
+@pytest.mark.parametrize("number", [0, 1, 8, 9, 40])
 def test_junk_identities_and_searched_cameras_may_be_few_or_many(number):
     identities, cameras = torch.stack([torch.arange(100) % 50, torch.arange(100) % 45], 1).unbind(1)  # columns
     chosen = range(3, 3 + number)
@@ -305,7 +305,7 @@ def test_junk_identities_and_searched_cameras_may_be_few_or_many(number):
     assert (list(range(100)) if found.kept is None else found.kept.tolist()) == expected
 
 
-@pytest.mark.parametrize("number", [0, 1, 30])
+@pytest.mark.parametrize("number", [0, 1, 8, 9, 30])
 def test_the_items_of_few_and_of_many_identities_are_listed(number):
     identities = torch.arange(200) * 7 % 31
     found = find_relevance(torch.arange(number), identities, junk_identities=())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import torch
@@ -56,6 +58,7 @@ Runs: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """the start and the length of the run of each query, and the items of all runs"""
 POSITIVES_BY_OPTION: Registry[Callable[[Tensor, Tensor, Any], Runs]] = Registry("POSITIVES_BY_OPTION", {})
 """functions of labels of queries and of gallery items and the value of an option, which tasks add; by the option"""
+_FEW_LABELS = 8  # up to this number each label is compared: to copy a list of labels, the host waits for a device
 _MAX_DIFFERING = 4  # labels that must differ: with more, counting pair by pair costs less than a sum over their sets
 
 
@@ -459,6 +462,8 @@ def _are_among(
     """Mark the samples with one of some ascending labels."""
     if not len(targets):
         return torch.zeros_like(labels, dtype=torch.bool)
+    if len(targets) <= _FEW_LABELS:
+        return reduce(operator.ior, (labels == label for label in targets))
     ascending = torch.as_tensor(targets, dtype=torch.int64, device=labels.device)
     place = torch.searchsorted(ascending, labels.contiguous())  # it warns of labels that are not contiguous
     place = place.clamp_(max=len(ascending) - 1)
