@@ -1,7 +1,6 @@
 """A broken input is one line that names it, exit status 1, and nothing written."""
 
 import json
-import random
 
 import numpy as np
 import pytest
@@ -221,41 +220,6 @@ def test_a_broken_input_is_one_line_that_names_it(command, tmp_path, words, line
 
 
 @pytest.mark.usefixtures("broken")
-def test_file_names_without_labels_name_the_remedies(command):
-    said = command("evaluate", "rows.npy", "rows.npy", "--labels", "paths.csv").err
-    assert said.endswith(
-        "in each name; got 'door/1.jpg'. Say by `--file-names` how they hold labels, or by `--names identities=COLUMN`"
-        " what does.\n"
-    )
-
-
-@pytest.mark.usefixtures("broken")
 def test_debug_shows_where_an_error_comes_from(command):
     with pytest.raises(FileNotFoundError):
         command("evaluate", "nope.npz", "--debug")
-
-
-@pytest.mark.usefixtures("broken")
-@pytest.mark.parametrize(
-    ("damaged", "words"),
-    [
-        ("g.npz", "evaluate g.npz rows.npy"),
-        ("rows.npy", "evaluate g.npz rows.npy --labels short.csv"),
-        ("good.qrels", "lists lists.npy good.qrels"),
-        ("results.json", "detect data_set.json results.json"),
-        ("data_set.json", "detect data_set.json results.json"),
-    ],
-)
-@pytest.mark.slow
-def test_damaged_files_give_one_line_or_numbers(command, tmp_path, damaged, words):
-    whole, dice = (tmp_path / damaged).read_bytes(), random.Random(0)  # noqa: S311
-    for _ in range(25):
-        contents = bytearray(whole[: dice.randrange(len(whole))] if dice.random() < 0.5 else whole)
-        for _ in range(dice.randrange(4) if contents else 0):
-            contents[dice.randrange(len(contents))] ^= 1 << dice.randrange(8)
-        (tmp_path / damaged).write_bytes(contents)
-        said = command(*words.split())
-        lines = said.err.splitlines()
-        assert said.status in {0, 1}
-        assert said.status == 0 or lines[-1].startswith("reid-torchmetrics: ")
-        assert "Traceback" not in said.err

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.command import COMMANDS
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, RetrievalResults, evaluate
+from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate
 from reid_torchmetrics.tasks import compare, evaluate_lists
 
 
@@ -18,15 +17,6 @@ def numbers(said):
     """The numbers of JSON on standard output."""
     assert said.status == 0, said.err
     return {name: each["value"] for name, each in json.loads(said.out)["measures"].items()}
-
-
-def test_help_needs_no_torch_and_lists_the_commands():
-    code = (
-        "import sys\nfrom reid_torchmetrics.command import main\nstatus = main(['--help'])\n"
-        "sys.exit(status or bool({'torch', 'numpy', 'yaml'} & sys.modules.keys()))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
-    assert all(f"\n    {name}" in done.stdout for name in COMMANDS)
 
 
 @pytest.mark.slow
@@ -93,30 +83,16 @@ def test_lists_by_the_numbers_of_items(command, problem, tmp_path, name):
 OXFORD = {"good": ["a", "b"], "ok": ["c", "z"], "junk": ["j"]}
 
 
-def trapezoid(ranked, positives, junk):
-    """Oxford's program: each distinct positive at its first place adds its recall times the mean of two precisions."""
-    average, recall, precision, num_seen, num_hits, seen = 0.0, 0.0, 1.0, 0, 0, set()
-    for name in ranked:
-        if name in junk:
-            continue
-        num_seen += 1
-        num_hits += name in positives and name not in seen
-        seen.add(name)
-        average += (num_hits / len(positives) - recall) * (precision + num_hits / num_seen) / 2
-        recall, precision = num_hits / len(positives), num_hits / num_seen
-    return average
-
-
 @pytest.mark.parametrize("ranked", ["a b c z", "j c x a a b y", "x j", "c j c b q"])
-def test_the_program_of_oxford(command, tmp_path, ranked):
+def test_one_list_in_a_file_is_of_the_query_with_its_name(command, tmp_path, ranked):
     (tmp_path / "truth").mkdir()
     for name, items in OXFORD.items():
         (tmp_path / "truth" / f"tower_1_{name}.txt").write_text("\n".join(items), encoding="utf-8")
         (tmp_path / "truth" / f"tower_2_{name}.txt").write_text("\n".join(items), encoding="utf-8")
     (tmp_path / "tower_1.txt").write_text("\n".join(ranked.split()), encoding="utf-8")
     said = command("lists", "tower_1.txt", "truth", "--protocol", "oxford5k", "--json", "-")
-    expected = trapezoid(ranked.split(), {*OXFORD["good"], *OXFORD["ok"]}, {*OXFORD["junk"]})
-    assert numbers(said)["map"] == pytest.approx(expected, abs=1e-12)
+    expected = evaluate_lists({"tower_1": ranked.split()}, {"tower_1": OXFORD}, protocol="oxford5k")
+    assert numbers(said) == expected.means
 
 
 @pytest.mark.slow
@@ -197,14 +173,6 @@ def test_results_files_are_compared(command, files, problem, tmp_path):
     assert json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["measures"] == expected.to_dict()["measures"]
     assert (tmp_path / "pictures" / "comparison.png").stat().st_size
     assert (tmp_path / "c.html").stat().st_size
-
-
-def test_protocols_in_words(command):
-    said = command("protocols")
-    assert [line.split()[0] for line in said.out.splitlines()] == [*PROTOCOLS]
-    said = command("protocols", "market1501", "roxford5k_hard")
-    assert "average precision, not interpolated, over all ranks" in said.out
-    assert "positives: hard; junk: junk and easy" in said.out
 
 
 @pytest.mark.nightly

@@ -361,6 +361,8 @@ def _join_dimensions(columns: dict[str, Any], rules: NameRules) -> tuple[dict[st
     joined_name = f"{names[0]} to {names[-1]}"
     joined = {name: values for name, values in columns.items() if name not in names}
     joined[joined_name] = np.stack([columns[name] for name in names], axis=1).astype(np.float64)
-    if is_named and not names[0].isdecimal():
-        joined["names"] = np.array(names) if rules.role == "gallery" else row_names
+    if is_named and rules.role != "gallery":
+        joined["names"] = row_names
+    elif is_named and not names[0].isdecimal():  # numbers above columns count them
+        joined["names"] = np.array(names)
     return joined, replace(rules, names={**rules.names, "embeddings": joined_name})
