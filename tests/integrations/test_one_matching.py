@@ -1,7 +1,5 @@
 """Lightning logs metrics of the same images after one matching."""
 
-import warnings
-
 import lightning
 import pytest
 import torch
@@ -33,15 +31,13 @@ class Module(lightning.LightningModule):
         self.log_dict({"own": self.own, "strict": self.strict})
 
 
+@pytest.mark.usefixtures("quiet_folder")
 def test_lightning_logs_them_after_one_matching(tmp_path, num_matchings):
     batches = [(GIVEN[0][first : first + 4], GIVEN[1][first : first + 4]) for first in range(0, 10, 4)]
     run = lightning.Trainer(
         accelerator="cpu", logger=CSVLogger(tmp_path), enable_progress_bar=False, enable_model_summary=False
     )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*does not have many workers")
-        warnings.filterwarnings("ignore", message=".*LeafSpec")
-        (values,) = run.validate(Module(), torch.utils.data.DataLoader(batches, batch_size=None), verbose=False)
+    (values,) = run.validate(Module(), torch.utils.data.DataLoader(batches, batch_size=None), verbose=False)
     assert num_matchings.call_count == 1
     image_matches.matchings.clear()
     expected = fed(DetectionMetrics(classes={2: "dog"}, prefix="val/"), *GIVEN).compute()

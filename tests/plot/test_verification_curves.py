@@ -88,6 +88,10 @@ def test_a_perfect_model_has_all_genuine_pairs_at_once():
     perfect = verified([2, 3], [0, 1])
     _, axes = plot_roc(perfect)
     assert set(axes.lines[0].get_ydata()) == {100}
+    axes.figure.draw_without_rendering()
+    inside = [tick for tick in axes.get_xticks() if 0.099 < tick < 101]  # 10 ** -1 may be the float below 0.1
+    assert inside == pytest.approx([0.1, 1, 10, 100])  # plain numbers
+    assert axes.xaxis.get_major_formatter()(0.1, 0) == "0.1"
     _, axes = plot_det(perfect)
     assert list(axes.lines[0].get_ydata()) == pytest.approx([0.1] * len(axes.lines[0].get_ydata()))
     assert legend(axes)[0] == "EER 0.00 %"
@@ -103,14 +107,6 @@ def test_the_legend_says_which_pairs_there_are_none_of(draw, genuine, impostors,
     _, axes = draw(verified(genuine, impostors))
     assert legend(axes)[0] == f"n/a: {said}"
     assert len(axes.lines[0].get_xdata()) == 0
-
-
-def test_ticks_of_far_are_plain_numbers_up_to_100_percent():
-    _, axes = plot_roc(EXAMPLE)
-    axes.figure.draw_without_rendering()
-    inside = [tick for tick in axes.get_xticks() if 0.099 < tick < 101]  # 10 ** -1 may be the float below 0.1
-    assert inside == pytest.approx([0.1, 1, 10, 100])
-    assert axes.xaxis.get_major_formatter()(0.1, 0) == "0.1"
 
 
 SCORES = torch.tensor([[9.0, 2], [0, 7], [4, 5], [8, 0], [2, 6], [3, 3], [1, 0]])

@@ -97,40 +97,31 @@ def test_the_same_figure_twice_on_a_page_has_different_ids_and_uses_its_own():
         assert all(each.startswith(f"{name}-") for each in ids(page))
 
 
-def test_letters_are_text_and_markup_in_them_stays_text():
-    page = parse(figure(partial(drawn, '<script> id="a" url(#b)'), "cmc", "caption"))
-    assert page.all("script") == []
-    assert '<script> id="a" url(#b)' in [each.text for each in page.all("text")]
+MARKUP = '<script> id="a" url(#b)'
+LETTERS = {MARKUP: MARKUP} | {f"a{letter}b": "a\N{REPLACEMENT CHARACTER}b" for letter in "\x00\x0b\uffff"}
 
 
 @pytest.mark.filterwarnings("ignore:Glyph", "ignore:The font")
-@pytest.mark.parametrize("letter", ["\x00", "\x0b", "\uffff"])
-def test_letters_that_xml_lacks_are_replaced(letter):
-    page = parse(figure(partial(drawn, f"a{letter}b"), "cmc", "caption"))
-    assert "a\N{REPLACEMENT CHARACTER}b" in [each.text for each in page.all("text")]
+@pytest.mark.parametrize("title", LETTERS)
+def test_letters_are_text_markup_in_them_stays_text_and_those_that_xml_lacks_are_replaced(title):
+    page = parse(figure(partial(drawn, title), "cmc", "caption"))
+    assert page.all("script") == []
+    assert LETTERS[title] in [each.text for each in page.all("text")]
 
 
-def test_a_figure_has_no_style_of_its_own_no_date_and_no_address():
-    markup = figure(DRAWN, "cmc", "caption")
-    assert parse(markup).all("style") == parse(markup).all("metadata") == []
+def test_a_figure_is_named_by_its_title_and_caption_which_it_does_not_repeat_and_has_no_style_date_or_address():
+    markup = figure(DRAWN, "cmc", "what <it> shows", (5.0, 4.0))
     assert "http" not in markup
     assert "xmlns" not in markup
-
-
-def test_a_figure_is_named_by_its_title_and_caption_which_it_does_not_repeat():
-    page = parse(figure(DRAWN, "cmc", "what <it> shows"))
+    page = parse(markup)
+    assert page.all("style") == page.all("metadata") == []
     assert page.one("svg").attributes["role"] == "img"
+    assert page.one("svg").attributes["viewbox"] == "0 0 360 288"  # the size in which it is drawn
+    assert page.one("figure").attributes["style"] == "width: 360px; --least-width: 288px"
     named_by = page.one("svg").attributes["aria-labelledby"]
     assert page.one("figcaption", id=named_by).text == "title. what <it> shows"
     assert [each.text for each in page.all("text")].count("title") == 1  # in the legend
-    without_caption = parse(figure(DRAWN, "cmc", ""))
-    assert without_caption.one("figcaption").text == "title"
-
-
-def test_a_figure_is_shown_in_the_size_in_which_it_is_drawn():
-    page = parse(figure(DRAWN, "cmc", "caption", (5.0, 4.0)))
-    assert page.one("svg").attributes["viewbox"] == "0 0 360 288"
-    assert page.one("figure").attributes["style"] == "width: 360px; --least-width: 288px"
+    assert parse(figure(DRAWN, "cmc", "")).one("figcaption").text == "title"
 
 
 RESULTS = (problems.retrieval(), problems.with_confusion())
