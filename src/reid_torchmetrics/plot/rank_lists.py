@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,41 +170,43 @@ def listed_pictures(
     gallery_source = ("pictures", pictures) if gallery is None else ("gallery_pictures", gallery)
     label_names = lists.label_names or {}
 
-    def write_labels(identity: Tensor | None, camera: Tensor | None) -> list[str]:
+    def write_labels(identity: int | None, camera: int | None) -> list[str]:
         texts = []
         if identity is not None:
-            label = int(identity)
-            default = label_names.get("identities", {}).get(label, f"id{space}{label}")
-            texts.append(names.get(label, default))
+            default = label_names.get("identities", {}).get(identity, f"id{space}{identity}")
+            texts.append(names.get(identity, default))
         if camera is not None:
-            texts.append(label_names.get("cameras", {}).get(int(camera), f"cam{space}{int(camera)}"))
+            texts.append(label_names.get("cameras", {}).get(camera, f"cam{space}{camera}"))
         return texts
 
-    identity = _at(lists.query_identities, row)
-    labels = write_labels(identity, _at(lists.query_cameras, row))
+    identity = _numbers_at(lists.query_identities, row)
+    labels = write_labels(identity, _numbers_at(lists.query_cameras, row))
     query = int(lists.query_index[row])
     listed = [ListedPicture("query", query, partial(picture_at, "pictures", pictures, query), labels)]
+    unknown = [None] * lists.index.shape[1]
+    identities = _numbers_at(lists.identities, row) or unknown
+    cameras = _numbers_at(lists.cameras, row) or unknown
     is_positive = lists.is_positive[row].tolist()
     scores = lists.scores[row].tolist()
     for place, number in enumerate(lists.index[row].tolist()):
         if number >= 0:  # places behind the last candidate have -1
             kind = "right" if is_positive[place] else "wrong"
             picture = partial(picture_at, *gallery_source, number)
-            labels = write_labels(_at(lists.identities, (row, place)), _at(lists.cameras, (row, place)))
+            labels = write_labels(identities[place], cameras[place])
             listed.append(ListedPicture(kind, number, picture, labels, place + 1, scores[place]))
     first_rank = int(lists.first_positive_rank[row])
     if first_rank >= len(listed):
         number = int(lists.first_positive_index[row])
         picture = partial(picture_at, *gallery_source, number)
-        labels = write_labels(identity, _at(lists.first_positive_camera, row))
+        labels = write_labels(identity, _numbers_at(lists.first_positive_camera, row))
         score = float(lists.first_positive_score[row])
         listed.append(ListedPicture("first", number, picture, labels, first_rank, score))
     return listed
 
 
-def _at(values: Tensor | None, place: int | tuple[int, int]) -> Tensor | None:
-    """Return a value of a tensor; None without values."""
-    return None if values is None else values[place]
+def _numbers_at(values: Tensor | None, row: int) -> Any:
+    """Return the number or the numbers in a row of a tensor; None without values."""
+    return None if values is None else values[row].tolist()
 
 
 class _Cell(NamedTuple):
