@@ -229,6 +229,8 @@ def test_the_highest_scores_come_first_with_both_pictures(written):
     image = duplicates().plot(query, gallery, k=2)
     assert image.dtype == np.uint8
     assert shown(image) == [2, 9, 3, 10]
+    # Cells of 64 pixels with frames of 3, and gaps of 6; the second pair is apart by two more.
+    assert image.shape[1] == 4 * (64 + 2 * 3) + 5 * 6 + 2 * 6
     assert " ".join(written).split() == ["query", "1", "item", "4", "1.000", "query", "2", "item", "5", "0.750"]
 
 
