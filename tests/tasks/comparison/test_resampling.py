@@ -12,12 +12,9 @@ from reid_torchmetrics.tasks.comparison.resampling import Interval, bootstrap_in
 from tests.paths import taking
 from tests.profiles import examples
 from tests.reference import averages
+from tests.tasks.comparison.two_models import seeded
 
 NAN = math.nan
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def values_of(*values: float) -> torch.Tensor:
