@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, _names, evaluate, evaluate_lists, evaluate_scores
-from reid_torchmetrics.data.array_names import FIELD_NAMES
 from reid_torchmetrics.functional.retrieval import Protocol, find_protocol, find_relevance
 from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.evaluation.evaluate import EvaluateOptions
@@ -47,7 +46,7 @@ def missing_names(label: Label) -> list[str]:
     name = label.name
     is_streamed = label.decides and label.sides == SIDES
     keys = {
-        f"`BatchLabels` in {LABELS_PY}": (BatchLabels, [name], name in ("index", *POSITIONAL)),
+        f"`BatchLabels` in {LABELS_PY}": (BatchLabels, [name], is_streamed or name in ("index", *POSITIONAL)),
         f"`StreamLabels` in {LABELS_PY}": (StreamLabels, [name], not is_streamed or name in POSITIONAL),
         f"`SideLabels` in {LABELS_PY}": (
             EvaluateOptions,
@@ -67,10 +66,9 @@ def missing_names(label: Label) -> list[str]:
         if not is_none and key not in get_type_hints(typed)
     ]
     if name != EXTRA and name not in get_args(_names.LabelField):
-        missing.append("is no `LabelField`: add it in _names.py")
-    if name != EXTRA and name not in FIELD_NAMES:
         missing.append(
-            "is not read from files: add what a column may be called to `FIELD_NAMES` in data/array_names.py"
+            "is no `LabelField`: add it in _names.py, by which files have it; `FIELD_NAMES` in data/array_names.py may"
+            " say what else a column is called"
         )
     return missing
 
@@ -94,7 +92,8 @@ def missing_rules(label: Label) -> list[str]:
     kinds = get_type_hints(ProtocolOptions)
     if name not in kinds or set(get_args(get_args(kinds[name])[0])) != label.rules.keys():
         missing.append(
-            f"is no key of `RelevanceOptions` with the type {list(label.rules)}: add it, and a type in _names.py"
+            "is no key of `RelevanceOptions` in functional/retrieval/evaluation/protocol.py with the type"
+            f" {list(label.rules)}: add it, and a type in _names.py"
         )
     if name not in get_type_hints(rank_counter.StreamOptions):
         missing.append(f"is no key of `StreamOptions` in tasks/streams/rank_counter.py: add `{name}`")
@@ -254,7 +253,7 @@ def test_a_label_that_nothing_else_knows_is_told_what_to_add():
         check_label(MOOD)
     text = str(caught.value)
     for words in (
-        f"'mood' is not among the keys of `BatchLabels` in {LABELS_PY}: add `mood`",
+        f"'mood' is not among the keys of `StreamLabels` in {LABELS_PY}: add `mood`",
         f"'mood' is not among the keys of `SideLabels` in {LABELS_PY}: add `gallery_mood`",
         "rank_counter.py: add `positive_mood`",
         "'mood' is no `LabelField`: add it in _names.py",

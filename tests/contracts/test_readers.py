@@ -262,10 +262,11 @@ def check_reader(name: str, read: Callable[..., Any], folder: Path) -> None:
     example_words = (
         "has no example: add small files, and what it gives, to `EXAMPLES` in tests/contracts/test_readers.py"
     )
+    page_words = "is on no page of docs/: add it to reference/data.md, and boxes to the table of files in detection.md"
     found = {
         example_words: name in EXAMPLES,
         "is not in SECURITY.md: add a row with the files that it reads": f"`{name}`" in SECTION,
-        "is on no page of docs/: add it to the pages of its files": any(name in page for page in pages),
+        page_words: any(name in page for page in pages),
     }
     assert_nothing_missing(name, found)
     example = EXAMPLES[name]

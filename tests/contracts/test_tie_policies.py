@@ -52,7 +52,7 @@ def check_tie_policy(policy: TiePolicy) -> None:
     }
     for page, text in PAGES.items():
         words = (DOCS.parent / page).read_text(encoding="utf-8")
-        found[f"is not in {page}: add a row with {text.format(name)}"] = text.format(name) in words
+        found[f"is not in {page}: add a row with `{text.format(name)}`"] = text.format(name) in words
     assert_nothing_missing(name, found)
     assert (name in reference.GROUPING_TIES) == policy.groups, (
         f"{name!r} has `groups` {policy.groups}: `GROUPING_TIES` in tests/reference/retrieval.py lists those that have"
