@@ -73,6 +73,7 @@ CHECKS = {
 }
 """the tests that are run for a recipe, by the name of its page"""
 MORE_FILES = {
+    "figure": "docstrings list the names where users read them",
     "label": "type checkers know the labels of streams, and the signatures of relevance and of protocols its option",
     "similarity": "docstrings list the names where users read them",
 }
