@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from reid_torchmetrics import PairVerification, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import DetectionMAP, PairVerification, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics._arrays import lacks_float64
 from reid_torchmetrics.functional.detection import pairwise_iou
 from reid_torchmetrics.functional.retrieval import evaluate, rank_positives
@@ -75,3 +75,19 @@ def test_states_of_float64_stay_on_the_cpu(simulated):
     assert (metric.scores[0].device.type, metric.same[0].device.type) == ("cpu", simulated)
     value = metric.compute()
     assert (value.device.type, float(value)) == (simulated, float(expected))
+
+
+def test_an_image_without_objects_is_held_where_the_others_are():
+    objects = {
+        "masks": torch.ones(1, 4, 4, dtype=torch.bool),
+        "labels": torch.tensor([0]),
+        "scores": torch.tensor([0.5]),
+    }
+    found = {}
+    for device in ("cpu", "sim"):
+        metric = DetectionMAP(iou_type="segm").to(device)
+        for num_objects in (1, 0):
+            image = {key: moved(value[:num_objects], device) for key, value in objects.items()}
+            metric.update([image], [image | {"area": moved(torch.ones(num_objects), device)}])
+        found[device] = metric.compute()["map"].item()
+    assert found["sim"] == found["cpu"] > 0

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
@@ -294,6 +295,7 @@ def pack_images(
         extras: see `pack`.
         keeps: whether shapes are kept for files.
     """
+    device = compute_device(device)
     batch_checks.check_lengths(preds, target)
     for extra in extras:
         check_detections = EXTRAS[extra].check_detections
