@@ -188,14 +188,20 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         ),
         EMBEDDINGS | {"kept": INDEX[:9], "own": torch.arange(8) - 1},
     ),
-    "mean_by": (lambda one, other: retrieval.mean_by(VALUES, one, other), {"one": IDS[:4], "other": CAMERAS[:4]}),
-    "mean_over_queries": (lambda weight: retrieval.mean_over_queries(VALUES, weight=weight), {"weight": VALUES}),
-    "mean_over_identities": (lambda ids: retrieval.mean_over_identities(VALUES, ids), {"ids": CAMERAS[:4]}),
+    "mean_by": (
+        lambda values, one, other: retrieval.mean_by(values, one, other).mean,
+        {"values": VALUES, "one": IDS[:4], "other": CAMERAS[:4]},
+    ),
+    "mean_over_queries": (retrieval.mean_over_queries, {"values": VALUES, "weight": VALUES}),
+    "mean_over_identities": (retrieval.mean_over_identities, {"values": VALUES, "identities": CAMERAS[:4]}),
+    "median_over_queries": (retrieval.median_over_queries, {"values": VALUES, "weight": VALUES}),
+    "knn_accuracy": (
+        tasks.knn_accuracy,
+        {"labels": IDS[:6].view(3, 2), "scores": X[:3, :2].float(), "query_labels": IDS[:3]},
+    ),
     "bootstrap_interval": (
-        lambda identities, weight: retrieval.bootstrap_interval(
-            VALUES.double(), identities=identities, weight=weight, generator=torch.Generator().manual_seed(1)
-        ),
-        {"identities": CAMERAS[:4], "weight": VALUES},
+        lambda **given: retrieval.bootstrap_interval(**given, generator=torch.Generator().manual_seed(1)),
+        {"values": VALUES.double(), "identities": CAMERAS[:4], "weight": VALUES},
     ),
     "global_average_precision": (
         tasks.global_average_precision,

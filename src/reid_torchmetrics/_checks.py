@@ -186,7 +186,7 @@ def array_like(argument: str, value: object) -> None:
 
 def floating_matrix(argument: str, value: object, columns: str | int, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a letter for any number."""
-    value = _tensor(argument, value, device)
+    value = tensor(argument, value, device)
     if value.dtype not in FLOATING_DTYPES:
         raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
     if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
@@ -207,7 +207,7 @@ def embeddings(argument: str, value: object, device: _Device = None) -> Tensor:
 
 def embeddings_or_codes(argument: str, value: object) -> Tensor:
     """Raise unless `value` holds embeddings, or codes of the same shape: integers, or bools."""
-    value = _tensor(argument, value)
+    value = tensor(argument, value)
     if value.dtype not in (torch.bool, *INTEGER_DTYPES):
         return embeddings(argument, value)
     if value.ndim != 2 or value.shape[1] == 0:
@@ -217,7 +217,7 @@ def embeddings_or_codes(argument: str, value: object) -> Tensor:
 
 def floating_vector(argument: str, value: object, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 1-D floating point tensor."""
-    value = _tensor(argument, value, device)
+    value = tensor(argument, value, device)
     if not value.is_floating_point():
         raise TypeError(f"`{argument}` must have a floating point dtype; got {value.dtype}.")
     return _vector(argument, value, None, None)
@@ -225,7 +225,7 @@ def floating_vector(argument: str, value: object, device: _Device = None) -> Ten
 
 def weights(argument: str, value: object, length: int, device: torch.device) -> Tensor:
     """Raise unless `value` holds `length` finite numbers of at least 0."""
-    value = _vector(argument, _tensor(argument, value, device), length, None)
+    value = _vector(argument, tensor(argument, value, device), length, None)
     if not bool((value.isfinite() & (value >= 0)).all()):
         raise ValueError(f"`{argument}` must be finite and at least 0; got {value.min()} to {value.max()}.")
     return value
@@ -248,7 +248,7 @@ def integer_labels(
     if not isinstance(value, Tensor) and _are_strings(value):
         remedy = "which `reid_torchmetrics.data.number_identities` numbers"
         raise TypeError(f"`{argument}` must hold integers; got strings, {remedy}.")
-    value = _tensor(argument, value, device, may_be_names=may_be_names)
+    value = tensor(argument, value, device, may_be_names=may_be_names)
     if value.dtype in _UNSIGNED_DTYPES:
         value = signed(argument, value)
     if or_whole and value.dtype in FLOATING_DTYPES:
@@ -273,7 +273,7 @@ whole_labels = functools.partial(integer_labels, or_whole=True)
 
 def positions(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
     """Raise unless `value` holds finite coordinates [N] or [N, 1 to 3], and return them as float64 [N, 1 to 3]."""
-    value = _tensor(argument, value, device)
+    value = tensor(argument, value, device)
     if value.dtype not in (torch.float32, torch.float64, *INTEGER_DTYPES):
         raise TypeError(f"`{argument}` must hold integers, or floats of 32 or 64 bits; got {value.dtype}.")
     columns = value[:, None] if value.ndim == 1 else value
@@ -388,7 +388,8 @@ def names_of_labels(argument: str, names: object) -> None:
             raise TypeError(f"`{argument}` must have strings as names; got {label!r}: {name!r}.")
 
 
-def _tensor(argument: str, value: object, device: _Device = None, *, may_be_names: bool = False) -> Tensor:
+def tensor(argument: str, value: object, device: _Device = None, *, may_be_names: bool = False) -> Tensor:
+    """Raise unless `value` is a dense tensor, an array or a list of numbers; return a tensor."""
     if isinstance(value, Tensor):  # the fast path, because `update` is called often
         if value.layout != torch.strided:
             raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,8 +27,8 @@ VOTES: dict[str, Callable[[Tensor, float], Tensor]] = {
 
 
 def knn_accuracy(
-    labels: Real[Tensor, "queries k"],
-    scores: Float[Tensor, "queries k"],
+    labels: Real[Tensor, "queries k"] | _checks.Array | Sequence[Sequence[int]],
+    scores: Float[Tensor, "queries k"] | _checks.Array | Sequence[Sequence[float]],
     query_labels: Real[Tensor, " queries"] | _checks.Integers,
     *,
     vote: _names.Vote = "weighted",
@@ -67,6 +67,7 @@ def knn_accuracy(
         raise ValueError(f"`temperature` must be above 0; got {temperature}.")
     scores = _checks.floating_matrix("scores", scores, "k").double()
     query_labels = _checks.whole_labels("query_labels", query_labels, len(scores), scores.device)
+    labels = _checks.tensor("labels", labels, scores.device)
     labels = _checks.whole_labels("labels", labels.flatten(), device=scores.device).view(labels.shape)
     if labels.shape != scores.shape:
         raise ValueError(f"`labels` must have the shape of `scores`, {list(scores.shape)}; got {list(labels.shape)}.")

@@ -12,7 +12,6 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.displays import Display, Displayed
 from reid_torchmetrics.functional.retrieval.evaluation import sums_of_groups
@@ -35,7 +34,7 @@ class Interval(Displayed):
 
 
 def bootstrap_interval(
-    values: Float[Tensor, " queries"],
+    values: Float[Tensor, " queries"] | _checks.Numbers,
     *,
     generator: torch.Generator | None = None,
     level: float = 0.95,
@@ -71,7 +70,7 @@ def bootstrap_interval(
     """
     generator = seeded(generator)
     Resampling(generator, level, num_resamples)
-    values = to_compute_device(values)
+    values = _checks.tensor("values", values)
     if identities is not None:
         identities = _checks.whole_labels("identities", identities, len(values), values.device)
     if weight is not None:

@@ -11,7 +11,6 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.displays import NUM_ROWS, Display, Displayed, counted, cut, more_rows
 
@@ -67,7 +66,7 @@ class Breakdown(Displayed):
 
 
 def mean_by(
-    values: Float[Tensor, " queries"],
+    values: Float[Tensor, " queries"] | _checks.Numbers,
     label: Real[Tensor, " queries"] | _checks.Integers,
     *labels: Real[Tensor, " queries"] | _checks.Integers,
 ) -> Breakdown:
@@ -85,7 +84,7 @@ def mean_by(
         TypeError: a label tensor is not an integer tensor.
         ValueError: labels that are not as long as `values`, or on another device.
     """
-    values = to_compute_device(values)
+    values = _checks.tensor("values", values)
     labels_by_argument = {"label": label}
     labels_by_argument.update({f"labels[{place}]": further for place, further in enumerate(labels)})
     columns = []

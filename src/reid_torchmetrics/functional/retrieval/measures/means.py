@@ -9,7 +9,6 @@ from jaxtyping import Float, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics._names import EmptyTargetAction, MedianRule
 from reid_torchmetrics.functional import segments
 
@@ -18,7 +17,7 @@ EMPTY_TARGET_ACTIONS = {"skip": None, "neg": 0.0, "pos": 1.0, "error": None}
 
 
 def mean_over_queries(
-    values: Float[Tensor, "queries *shape"],  # noqa: UP037 - two axes, not a product
+    values: Float[Tensor, "queries *shape"] | _checks.Numbers,  # noqa: UP037 - two axes, not a product
     *,
     empty_target_action: EmptyTargetAction = "skip",
     weight: Tensor | _checks.Numbers | None = None,
@@ -34,6 +33,7 @@ def mean_over_queries(
         ValueError: an unknown action, action "error" if only some queries have a positive, or weights that are
             negative, not finite or not one for each query.
     """
+    values = _checks.tensor("values", values)
     missing = values.isnan()
     if values.ndim > 1:
         missing = missing.flatten(1).any(1)
@@ -58,7 +58,7 @@ def mean_of_total(
 
 
 def mean_over_identities(
-    values: Float[Tensor, " queries"],
+    values: Float[Tensor, " queries"] | _checks.Numbers,
     identities: Real[Tensor, " queries"] | _checks.Integers,
     *,
     empty_target_action: EmptyTargetAction = "skip",
@@ -72,6 +72,7 @@ def mean_over_identities(
         TypeError: `identities` is not an integer tensor.
         ValueError: `identities` and `values` differ in length, or as in `mean_over_queries`.
     """
+    values = _checks.tensor("values", values)
     identities = _checks.whole_labels("identities", identities, len(values), values.device)
     valid = ~values.isnan()
     substitute = _value_without_positives(empty_target_action, valid)
@@ -86,7 +87,10 @@ def mean_over_identities(
 
 
 def median_over_queries(
-    values: Float[Tensor, " queries"], *, rule: MedianRule = "mean", weight: Tensor | _checks.Numbers | None = None
+    values: Float[Tensor, " queries"] | _checks.Numbers,
+    *,
+    rule: MedianRule = "mean",
+    weight: Tensor | _checks.Numbers | None = None,
 ) -> Float[Tensor, ""]:
     """Compute the median of one value per query; NaN if there are none.
 
@@ -98,7 +102,7 @@ def median_over_queries(
         ValueError: an unknown rule, or weights that are negative, not finite or not one for each query.
     """
     _checks.one_of("rule", rule, _MEDIAN_RULES)
-    values = to_compute_device(values)
+    values = _checks.tensor("values", values)
     if weight is None:
         weight = torch.ones_like(values)
     weight = _checks.weights("weight", weight, len(values), values.device)
