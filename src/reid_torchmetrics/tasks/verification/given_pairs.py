@@ -221,6 +221,6 @@ def global_average_precision(
         priority = policy.by_place(position)
     order = priority.argsort(stable=True)
     order = order[confidence[order].argsort(descending=True, stable=True)]
-    is_hit = correct[order].double()
-    precision = is_hit.cumsum(0) / position
+    is_hit = correct[order]
+    precision = is_hit.cumsum(0).double() / position  # integers, whose sums are exact in any order
     return (precision * is_hit).sum() / has_target.sum()
