@@ -81,6 +81,11 @@ def test_files_that_a_document_names_exist(document):
     assert missing == [], f"{document} names files that do not exist: correct it"
 
 
+def test_tests_that_compare_recorded_outputs_exist():
+    words = code_in((ROOT / "tests/golden/README.md").read_text(encoding="utf-8"))
+    assert [path for path in words if path.startswith("tests/") and not (ROOT / path).exists()] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_names_in_a_document_exist(document, known_names):
     missing = []

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import pytest
 from torchmetrics import Metric, MetricCollection
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, EmbeddingMetric, ReIDMetrics, ReIDMINP
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, EmbeddingMetric, ReIDMeanAP, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
 from reid_torchmetrics.metrics.base import MetricOptions
 from reid_torchmetrics.metrics.detection.detection_map import DetectionOptions
@@ -105,16 +105,22 @@ def test_every_neutral_option_has_another_value_here():
     assert OTHER_VALUES.keys() == NEUTRAL.keys()
 
 
-TYPED = {"ReIDMetrics": CollectionOptions, "ReIDMINP": ReIDOptions, "DetectionMetrics": DetectionOptions}
+TYPED: dict[str, tuple[type, tuple[type, ...]]] = {
+    "CollectionOptions": (CollectionOptions, (ReIDMetrics,)),
+    "ReIDOptions": (ReIDOptions, (ReIDMeanAP, ReIDMINP)),
+    "DetectionOptions": (DetectionOptions, (DetectionMetrics,)),
+}
+"""for each record of options its type, and the classes whose common options it has"""
 OF_COLLECTIONS = {"ranks", "prefix", "postfix", "directions", "values", "classes", "class_values", "confidence"}
 
 
 @each_row("name", TYPED)
 def test_type_checkers_are_told_the_options_that_the_signature_has(name):
-    classes = {**CLASSES, "ReIDMINP": ReIDMINP}
-    in_signature = inspect.signature(classes[name]).parameters.keys() - OF_COLLECTIONS
-    lacking = in_signature ^ get_type_hints(TYPED[name]).keys()
-    assert not lacking, f"`{TYPED[name].__name__}` and the signature of {name} differ: add {sorted(lacking)}"
+    typed, classes = TYPED[name]
+    in_signatures = set.intersection(*(set(inspect.signature(kind).parameters) for kind in classes))
+    different = (in_signatures - OF_COLLECTIONS) ^ get_type_hints(typed).keys()
+    names = " and ".join(kind.__name__ for kind in classes)
+    assert not different, f"`{name}` and the signature of {names} differ in {sorted(different)}: add them to either"
 
 
 def test_a_collection_has_the_signature_of_its_members():

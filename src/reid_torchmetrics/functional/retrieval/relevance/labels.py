@@ -1,7 +1,7 @@
 """The table of all labels of samples; states, checks, joins, exchanges, caches and arguments read it.
 
-A new label is a row of `LABELS`, a field of `BatchLabels`, two fields of `SideLabels`, and a rule of `find_relevance`
-that reads it. Identities and cameras are rows as well, but explicit parameters in signatures.
+A new label is a row of `LABELS`, a field of `StreamLabels` or `BatchLabels`, two fields of `SideLabels`, and a rule of
+`find_relevance` that reads it. Identities and cameras are rows as well, but explicit parameters in signatures.
 
 Several labels for each sample are a matrix [samples, labels] of bools, which travels as packed bits. Two samples with
 the labels 0 1 1 0 and 0 1 0 1 share one, so they are relevant for each other.
