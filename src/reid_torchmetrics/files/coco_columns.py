@@ -59,7 +59,7 @@ class ValueKind:
         if types == {float} and self.is_valid(math.nan):
             return True
         if types <= {int, float} and self.is_valid(0.5):
-            # Its least and largest value are NaN if one is. Ints that are too large for float64 make an array of objects.
+            # Both ends are NaN if a number is. Ints that are too large for float64 make an array of objects.
             numbers = np.array(values)
             return numbers.dtype.kind == "f" and self.is_valid(numbers.min()) and self.is_valid(numbers.max())
         return False
