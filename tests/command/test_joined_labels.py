@@ -222,6 +222,7 @@ def test_names_of_digits_are_found_where_a_table_lacks_their_zeros(tmp_path, cap
     assert printed_map(capsys, *words)[0] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("default:.*have the name and the identity of another one")
 @pytest.mark.parametrize(("num_repeated", "is_told"), [(0, False), (1, True), (12, False)])
 def test_of_names_that_come_again_with_other_embeddings_a_warning_tells(num_repeated, is_told, tmp_path, capsys):
     rng = np.random.default_rng(0)

@@ -86,7 +86,7 @@ def mean_at_recalls(
         numbers, needed_row = needed_row.unique(return_inverse=True)
         needed = first_reaching(numbers, recalls)
     else:
-        needed = _needed_for_few_positives(recalls)
+        needed = _needed_below(_FEW_POSITIVES, recalls)
     # A 0 after the envelope of each curve, for recalls that are not reached.
     padded = envelope.new_zeros(len(envelope) + len(num_true_positives))
     padded.index_copy_(0, torch.arange(len(envelope), device=envelope.device).add_(curves.curve), envelope)
@@ -105,12 +105,12 @@ def mean_at_recalls(
 
 
 @lru_cache(maxsize=8)
-def _needed_for_few_positives(recalls: Tensor) -> Tensor:
-    """Return `first_reaching` for all small numbers of ground truths; cached, because a training step needs it.
+def _needed_below(bound: int, recalls: Tensor) -> Tensor:
+    """Return `first_reaching` for all numbers of ground truths below a bound; cached, as a training step needs it.
 
     The cache is by identity of the tensor: `recalls_on` returns the same one for the same recalls.
     """
-    return first_reaching(torch.arange(_FEW_POSITIVES, device=recalls.device), recalls)
+    return first_reaching(torch.arange(bound, device=recalls.device), recalls)
 
 
 @lru_cache(maxsize=8)
