@@ -63,7 +63,8 @@ def nearest_of_metric(queries: Any) -> Any:
 
 
 def scores_of(reranked: Any) -> Tensor:
-    out = torch.empty((reranked.num_queries, reranked.num_gallery), dtype=reranked.dtype)
+    shape = (reranked.num_queries, reranked.num_gallery)
+    out = torch.empty(shape, dtype=reranked.dtype, device=reranked.device)
     reranked.fill(out, slice(0, len(out)), slice(0, out.shape[1]))
     return out
 

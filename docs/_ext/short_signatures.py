@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 _TENSOR = r"(?:(?:~torch\.|\b)Tensor|(?:~jaxtyping\.)?\w+\[Tensor, '[^']*'\])"
-_FIRST = rf"{_TENSOR}(?: \| {_TENSOR})? \| ndarray \| "
+_FIRST = rf"{_TENSOR}(?: \| {_TENSOR})* \| ndarray \| "
 _SEQUENCE = r"~collections\.abc\.Sequence"
 _SHORT = {
     r"~?(?:[\w.]+\.)?TableColumn \| ": "",

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import (
     SHAPE_TYPES,
@@ -208,7 +209,7 @@ class RotatedType(ShapeType):
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:
         """See `ShapeType`."""
         if isinstance(value, Tensor) and not value.numel():  # of any shape
-            return torch.empty((0, NUM_PARAMETERS), dtype=torch.float64, device=value.device)
+            return torch.empty((0, NUM_PARAMETERS), dtype=torch.float64, device=compute_device(value.device))
         if isinstance(value, (Tensor, np.ndarray)) and value.shape[1:] == _CORNER_SHAPE:
             value = value.reshape(len(value), NUM_COORDINATES)
         boxes = _checks.floating_matrix(name, value, _COLUMNS)

@@ -1,5 +1,6 @@
 """Every entry point of detection: metrics, functions, pycocotools' classes and the command."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,7 +128,10 @@ def by_coco(data: Data) -> None:
     data_set = COCO()
     data_set.dataset = files["truth.json"]
     data_set.createIndex()
-    evaluation = COCOeval(data_set, data_set.loadRes(files["found.json"]), shape_of(data))
+    with warnings.catch_warnings():  # `loadRes` names unknown categories, which the diagnosis explains
+        warnings.filterwarnings("ignore", ".*must have results in categories of the data set")
+        results = data_set.loadRes(files["found.json"])
+    evaluation = COCOeval(data_set, results, shape_of(data))
     evaluation.evaluate()
     for _ in range(2):
         evaluation.accumulate()

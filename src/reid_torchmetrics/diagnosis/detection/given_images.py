@@ -115,7 +115,11 @@ def _show(batch: GivenBatch, most: int) -> ShownImages:
     extremes = []
     if batch.shapes is not None and "segm" in batch.shapes.types:
         masks = chain(values_of(batch.preds[:most], "masks"), values_of(batch.target[:most], "masks"))
-        extremes = [torch.stack(values.aminmax()) for values in masks if _are_numbers(values)]
+        extremes = [
+            torch.stack(values.aminmax())
+            for values in masks
+            if isinstance(values, Tensor) and values.dtype != torch.bool and values.numel()
+        ]
     preds, target = sides
     return ShownImages(preds, target, values_of(batch.target[:most], "orig_size"), extremes)
 
@@ -142,12 +146,8 @@ def _shape_columns(batch: GivenBatch, side: int, most: int) -> dict[str, Tensor]
             else:
                 parts = [item[kind.key] for item in (batch.preds, batch.target)[side][:most] if len(item[kind.key])]
             if parts and len({part.shape[1:] for part in parts}) == 1:
-                columns[kind.key] = torch.cat(parts).detach()
+                columns[kind.key] = torch.cat([part.to(parts[0].device) for part in parts]).detach()
     return columns
-
-
-def _are_numbers(masks: Any) -> bool:
-    return isinstance(masks, Tensor) and masks.dtype != torch.bool and masks.numel() > 0
 
 
 def _num_flags(value: Any) -> int:

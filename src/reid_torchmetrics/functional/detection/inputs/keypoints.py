@@ -142,7 +142,8 @@ class KeypointType(ShapeType):
         if not isinstance(value, Tensor):
             raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
         if not value.numel():  # of any shape
-            return torch.empty((0, num_keypoints, widths[0]), dtype=torch.float64, device=value.device)
+            device = _arrays.compute_device(value.device)
+            return torch.empty((0, num_keypoints, widths[0]), dtype=torch.float64, device=device)
         if value.is_complex() or value.dtype == torch.bool:
             raise TypeError(f"`{name}` must have a real dtype; got {value.dtype}.")
         if value.ndim != 3 or value.shape[1] != num_keypoints or value.shape[2] not in widths:
@@ -188,4 +189,4 @@ class KeypointType(ShapeType):
             is_counted = (ground_truths[:, :, 2] > 0).any(1)
         else:
             is_counted = counts.view(-1) != 0
-        return areas.masked_fill(~is_counted, -1)
+        return areas.masked_fill(~is_counted.to(areas.device), -1)  # no keypoints, as an empty list, are on the CPU
