@@ -314,9 +314,7 @@ def _are_difficult(lines: LineTable) -> _Mask:
     return is_difficult
 
 
-def _find_cartucho_roles(
-    lines: LineTable,
-) -> tuple[_Mask, _Mask]:
+def _find_cartucho_roles(lines: LineTable) -> tuple[_Mask, _Mask]:
     """Return which lines may be ground truths, and which may be detections."""
     are_difficult = _are_difficult(lines)
     return (lines.lengths == len(EDGES)) | are_difficult, (lines.lengths == len(_DETECTION)) & ~are_difficult
