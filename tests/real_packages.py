@@ -6,11 +6,11 @@ else. Its evaluation is in a few files, which are imported here without the `__i
 
 import importlib
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,9 +24,10 @@ def modules_of(package: str, absent: Sequence[str] = ()) -> Iterator[Callable[[s
     """Skip the test unless a package is installed; give a function that imports a module of it by its full name.
 
     Every name of the packages `absent` is an empty class, and so is every attribute of one. All modules are forgotten
-    at the end.
+    at the end. The package is one that is installed: other tests put folders of examples on the path, and one of them
+    has the name of a package.
     """
-    spec = find_spec(package)
+    spec = PathFinder.find_spec(package, [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
     if spec is None or spec.origin is None:
         pytest.skip(f"{package} is not installed")
     root = Path(spec.origin).parent
@@ -40,6 +41,8 @@ def modules_of(package: str, absent: Sequence[str] = ()) -> Iterator[Callable[[s
         return importlib.import_module(name)
 
     with mock.patch.dict(sys.modules), mock.patch.object(sys, "meta_path", [*sys.meta_path, _Absent(absent)]):
+        for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+            del sys.modules[name]
         yield import_module
 
 
