@@ -7,12 +7,14 @@ import sys
 from collections.abc import Generator, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from tests import absent_rings, executed_shapes, profiles
-from tests.distributed.processes import Processes
+
+if TYPE_CHECKING:
+    from tests.distributed.processes import Processes
 
 TESTS = Path(__file__).parent
 
@@ -39,8 +41,19 @@ if not profiles.IS_QUICK:
     executed_shapes.install()
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers, and what they start, share the cores
+    import torch  # not in the process that starts them, for which they wait
+
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in the docstrings of files of tests, which have none."""
+    collectors = yield
+    if not file_path.name.startswith("test_"):
+        return collectors
+    return [collector for collector in collectors if type(collector) is pytest.Module]
 
 
 @pytest.hookimpl(trylast=True)
@@ -90,6 +103,8 @@ if profiles.PROFILE == "nightly":
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
+    import torch  # noqa: PLC0415 - not in the process that starts the workers
+
     torch.default_generator.manual_seed(20240917)  # `torch.manual_seed` formats the stack for each other device
 
 
@@ -127,8 +142,10 @@ def unannotated() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def processes() -> Iterator[Processes]:
+def processes() -> "Iterator[Processes]":
     """Processes that all tests share: to start them takes seconds."""
+    from tests.distributed.processes import Processes  # noqa: PLC0415 - for the same reason
+
     pool = Processes()
     yield pool
     pool.stop()

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import io
+import json
 import shutil
 import subprocess
 import sys
@@ -11,55 +12,42 @@ import pytest
 
 from tests.test_architecture import PACKAGE, ROOT, TOOLS
 
+RUN = f"""
+import json, sys
 
-def loaded_by(*statements: str) -> list[set[str]]:
-    """Packages that a new process has loaded after each of some statements."""
-    after_each = [f"{statement}\nprint(*sys.modules)" for statement in statements]
-    script = "\n".join(["import sys", *after_each])
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return [{name.partition(".")[0] for name in line.split()} for line in done.stdout.splitlines()]
-
-
+for folder, script in json.load(sys.stdin):
+    sys.path.insert(0, folder)
+    exec(script, {{"__name__": "__main__"}})
+    assert sys.modules["{PACKAGE}"].__file__.startswith(folder)
+    sys.path.remove(folder)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "{PACKAGE}"]:
+        del sys.modules[name]
+    print("== end")
+"""
 LARGE = {"matplotlib", "PIL", "lightning", "pytorch_lightning", "pandas"}
+NEW_OBJECTS = f"""
+import gc
+import {PACKAGE}.coco
+num_new = sum(len(gc.get_objects(generation)) for generation in (0, 1))
+print(gc.isenabled(), gc.get_freeze_count(), num_new < len(gc.get_objects()) / 20)
+"""
 # TorchMetrics itself loads matplotlib where it is installed, and so Pillow: they are forgotten, to be seen again.
-TORCHMETRICS_ALONE = f"""import torchmetrics
+LOADED = f"""
+import sys
+import {PACKAGE}.tasks
+print(*sys.modules)
+import torchmetrics
 for name in [*sys.modules]:
     if name.partition(".")[0] in {LARGE}:
-        del sys.modules[name]"""
-
-
-def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning_nor_pandas():
-    tasks, before, *after, seen = loaded_by(
-        f"import {PACKAGE}.tasks",
-        TORCHMETRICS_ALONE,
-        f"import {PACKAGE}.metrics",
-        f"import {PACKAGE}.integrations",
-        "import PIL",
-    )
-    assert PACKAGE in tasks
-    assert "torchmetrics" not in tasks
-    for loaded in (tasks, *after):
-        assert not loaded & LARGE
-    assert "torchmetrics" in before
-    assert seen & LARGE == {"PIL"}  # a large import would be found
-
-
-@pytest.mark.parametrize(
-    ("statement", "others"),
-    [
-        ("coco import COCOeval", ("functional.retrieval", "tasks.lists", "files.opened_files")),
-        ("diagnosis import note_images", ("functional.retrieval", "tasks.lists", "diagnosis.expected")),
-        ("diagnosis import compare_shards", ("functional.detection", "tasks.evaluators", "diagnosis.expected")),
-        ("data import read_samples", ("functional.detection", "tasks.evaluators", "files.coco_rows")),
-        ("tasks import rerank_k_reciprocal", ("functional.detection", "tasks.lists")),
-    ],
-)
-def test_a_use_of_one_half_imports_nothing_of_the_other(statement, others):
-    script = f"import sys\nfrom {PACKAGE}.{statement}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert not {f"{PACKAGE}.{other}" for other in others} & {*done.stdout.split()}
-
-
+        del sys.modules[name]
+print(*sys.modules)
+import {PACKAGE}.metrics
+print(*sys.modules)
+import {PACKAGE}.integrations
+print(*sys.modules)
+import PIL
+print(*sys.modules)
+"""
 UNNAMED_ROWS = """
 import gc, pkgutil
 from importlib import import_module
@@ -73,24 +61,70 @@ for registry, names in zip(registries, of_engine, strict=True):
     for name in sorted(registry._rows.keys() - names - registry._tasks().keys()):
         print(f"{registry._title}[{name!r}]")
 """
+NOTHING_OF = {
+    "coco import COCOeval": ("functional.retrieval", "tasks.lists", "files.opened_files"),
+    "diagnosis import note_images": ("functional.retrieval", "tasks.lists", "diagnosis.expected"),
+    "diagnosis import compare_shards": ("functional.detection", "tasks.evaluators", "diagnosis.expected"),
+    "data import read_samples": ("functional.detection", "tasks.evaluators", "files.coco_rows"),
+    "tasks import rerank_k_reciprocal": ("functional.detection", "tasks.lists"),
+}
+"""uses of one half of the package, and what they must not import"""
 
 
-def test_every_row_that_a_task_adds_is_named_so_that_its_look_up_imports_the_task():
-    done = subprocess.run([sys.executable, "-c", UNNAMED_ROWS], capture_output=True, text=True, check=True)
-    assert not done.stdout, f"add the names to `_ROWS_OF_TASKS` in __init__.py, or to their type there:\n{done.stdout}"
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory) -> dict[str, list[str]]:
+    """What scripts print one after the other in a process, each with the package, or a copy without some rooms, anew.
+
+    The first one is the first to import torch.
+    """
+    source = str(ROOT.parent)
+    steps = {"new objects": (source, NEW_OBJECTS), "loaded": (source, LOADED), "unnamed rows": (source, UNNAMED_ROWS)}
+    for use in NOTHING_OF:
+        steps[use] = (source, f"import sys\nfrom {PACKAGE}.{use}\nprint(*sys.modules)")
+    for name, rooms in DELETED.items():
+        folder = tmp_path_factory.mktemp("copy")
+        shutil.copytree(ROOT, folder / PACKAGE, ignore=shutil.ignore_patterns(*rooms, "*.pyc.*"))
+        script = EVERY_TASK if name == "tools" else ENGINE_ALONE + EVERY_KIND
+        steps[name] = (str(folder), WITHOUT_FORK + script)
+    command = [sys.executable, "-c", RUN]
+    done = subprocess.run(command, input=json.dumps(list(steps.values())), capture_output=True, text=True, check=True)
+    outputs = [output.splitlines() for output in done.stdout.split("== end\n")]
+    return dict(zip(steps, outputs[:-1], strict=True))
 
 
-def test_the_collector_looks_at_no_module_of_torch_as_a_new_object_after_an_import_of_coco():
-    script = f"""
-import gc
-import {PACKAGE}.coco
-num_new = sum(len(gc.get_objects(generation)) for generation in (0, 1))
-print(gc.isenabled(), gc.get_freeze_count(), num_new < len(gc.get_objects()) / 20)
+def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning_nor_pandas(printed):
+    loaded = [{name.partition(".")[0] for name in line.split()} for line in printed["loaded"]]
+    tasks, before, *after, seen = loaded
+    assert PACKAGE in tasks
+    assert "torchmetrics" not in tasks
+    for names in (tasks, *after):
+        assert not names & LARGE
+    assert "torchmetrics" in before
+    assert seen & LARGE == {"PIL"}  # a large import would be found
+
+
+@pytest.mark.parametrize("use", NOTHING_OF)
+def test_a_use_of_one_half_imports_nothing_of_the_other(use, printed):
+    (loaded,) = printed[use]
+    assert not {f"{PACKAGE}.{other}" for other in NOTHING_OF[use]} & {*loaded.split()}
+
+
+def test_every_row_that_a_task_adds_is_named_so_that_its_look_up_imports_the_task(printed):
+    unnamed = printed["unnamed rows"]
+    assert not unnamed, f"add the names to `_ROWS_OF_TASKS` in __init__.py, or to their type there: {unnamed}"
+
+
+def test_the_collector_looks_at_no_module_of_torch_as_a_new_object_after_an_import_of_coco(printed):
+    assert printed["new objects"] == ["True 0 True"]
+
+
+WITHOUT_FORK = """
+import os, torch
+
+torch.set_num_threads(2)  # so that our own threads work
+for name in ("fork", "register_at_fork"):
+    vars(os).pop(name, None)  # as on systems without it
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "0", "True"]
-
-
 ENGINE_ALONE = f"""
 import torch
 import {PACKAGE}
@@ -216,37 +250,6 @@ print(evaluate_images(turned[:1], turned[1:], iou_type="rotated").means)
 
 
 DELETED = {"tasks": ("tasks",), "tasks and tools": ("tasks", *TOOLS), "tools": tuple(TOOLS)}
-RUN = f"""
-import os, sys, torch, torchmetrics
-from pathlib import Path
-
-torch.set_num_threads(2)  # so that our own threads work
-for name in ("fork", "register_at_fork"):
-    vars(os).pop(name, None)  # as on systems without it
-for folder in sys.argv[1:]:
-    sys.path.insert(0, folder)
-    exec((Path(folder) / "script.py").read_text(encoding="utf-8"), {{"__name__": "__main__"}})
-    assert sys.modules["{PACKAGE}"].__file__.startswith(folder)
-    sys.path.remove(folder)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "{PACKAGE}"]:
-        del sys.modules[name]
-    print("== end")
-"""
-
-
-@pytest.fixture(scope="module")
-def printed(tmp_path_factory) -> dict[str, list[str]]:
-    """What copies of the package without some rooms print, one after the other in a process that cannot be forked."""
-    folders = []
-    for name, rooms in DELETED.items():
-        folder = tmp_path_factory.mktemp("copy")
-        shutil.copytree(ROOT, folder / PACKAGE, ignore=shutil.ignore_patterns(*rooms, "*.pyc.*"))
-        script = EVERY_TASK if name == "tools" else ENGINE_ALONE + EVERY_KIND
-        (folder / "script.py").write_text(script, encoding="utf-8")
-        folders.append(str(folder))
-    done = subprocess.run([sys.executable, "-c", RUN, *folders], capture_output=True, text=True, check=True)
-    outputs = [output.splitlines() for output in done.stdout.split("== end\n")]
-    return dict(zip(DELETED, outputs[:-1], strict=True))
 
 
 def printed_here(script: str) -> list[str]:
