@@ -7,8 +7,8 @@ import numpy as np
 from reid_torchmetrics.diagnosis.expected import Expected, KnownEvaluator
 from reid_torchmetrics.diagnosis.expected.known import PAIR_EVALUATORS, RETRIEVAL_EVALUATORS
 from tests.diagnosis.expected.recorded import all_numbers
-from tests.diagnosis.expected.searches import Number
-from tests.profiles import PROFILE, each_row
+from tests.diagnosis.expected.searches import numbers_of_profile
+from tests.profiles import each_row
 
 LEAST_NAMED = 0.97
 MOST_BY_CHANCE = 0.05
@@ -21,18 +21,6 @@ def names_of() -> dict[str, set[str]]:
         for proof in row.proofs:
             names.setdefault(proof.split("/")[2], set()).add(row.name)
     return names
-
-
-def numbers_of_profile() -> list[Number]:
-    """All recorded numbers in a nightly run, else those of one case of each evaluator and theme."""
-    if PROFILE == "nightly":
-        return [*all_numbers()]
-    of_evaluators: dict[tuple[str, str], dict[str, list[Number]]] = {}
-    for number in all_numbers():
-        theme, case, evaluator, *_ = number.key.split("/")
-        of_evaluators.setdefault((theme, evaluator), {}).setdefault(case, []).append(number)
-    middle = [[*cases.values()][len(cases) // 2] for cases in of_evaluators.values()]
-    return [number for numbers in middle for number in numbers]
 
 
 REGISTRIES = (*RETRIEVAL_EVALUATORS, *PAIR_EVALUATORS)
@@ -58,7 +46,7 @@ def test_a_row_gives_a_recorded_output(name: str):
 
 def test_nearly_all_recorded_numbers_name_their_evaluator():
     names = names_of()
-    numbers = numbers_of_profile()
+    numbers = numbers_of_profile(all_numbers())
     missing = []
     for number in numbers:
         explanation = number.search().explain(number.text)
@@ -69,7 +57,7 @@ def test_nearly_all_recorded_numbers_name_their_evaluator():
 
 def test_random_numbers_are_seldom_explained():
     generator = np.random.default_rng(0)
-    searches = list({id(search): search for search in (number.search() for number in numbers_of_profile())}.values())
+    searches = list(dict.fromkeys(number.search() for number in numbers_of_profile(all_numbers())))
     num_explained = 0
     for place in range(1000):
         search = searches[place % len(searches)]

@@ -8,6 +8,7 @@ import numpy as np
 from reid_torchmetrics.diagnosis.expected import Expected, KnownEvaluator
 from reid_torchmetrics.diagnosis.expected.known import DETECTION_EVALUATORS
 from tests.diagnosis.expected.recorded_boxes import all_numbers
+from tests.diagnosis.expected.searches import numbers_of_profile
 from tests.profiles import each_row
 
 LEAST_NAMED = 0.97
@@ -45,7 +46,7 @@ def test_nearly_all_recorded_numbers_name_their_evaluator():
             names.setdefault(proof.split("/")[2], set()).add(row.name)
     named = Counter[bool]()
     missing = []
-    for number in all_numbers():
+    for number in numbers_of_profile(all_numbers()):
         expected = Expected.of(f"{number.value:.4f}").read(is_share=True)
         giving = [convention for convention in number.search().conventions if expected.equals(convention.value)]
         found = {evaluator.name for convention in giving for _, evaluator in convention.evaluators}
@@ -59,7 +60,7 @@ def test_nearly_all_recorded_numbers_name_their_evaluator():
 
 def test_random_numbers_are_seldom_explained():
     generator = np.random.default_rng(0)
-    searches = dict.fromkeys(number.search() for number in all_numbers())
+    searches = dict.fromkeys(number.search() for number in numbers_of_profile(all_numbers()))
     all_values = [[convention.value for convention in search.conventions] for search in searches]
     all_values = [values for values in all_values if min(values) < max(values)]
     num_explained = 0
