@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from reid_torchmetrics._warnings import AdviceWarning, asking
@@ -83,11 +84,6 @@ def held(name: str, value: Value | None) -> Value:
     return value
 
 
-def values_if(is_so: object, **values: object) -> Values | None:
-    """Return values of a message, or None if a fact is not so."""
-    return values if is_so else None
-
-
 class Finding(NamedTuple):
     """A cause that was found, and the warning that tells of it."""
 
@@ -100,15 +96,16 @@ class Finding(NamedTuple):
 def find_causes(causes: Iterable[Cause[Case]], case: Case, warning_log: WarningLog) -> list[Finding]:
     """Try the causes that are suspected, and return those that are found.
 
-    A metric object tries and tells each cause once until `reset`, and then asks for no suspicion of it any more. While
-    `diagnose` asks, all causes are tried.
+    A metric object tries and tells each cause once until `reset`, and then asks for no suspicion of it any more. A
+    suspicion that several causes share is asked for once. While `diagnose` asks, all causes are tried.
     """
     findings: list[Finding] = []
-    noted = warning_log.topics or ()
+    topics = set() if warning_log.topics is None else warning_log.topics
     diagnosis = asking.get()
+    is_suspected = cache(lambda suspect: suspect is None or suspect(case))
     for cause in causes:
         topic = f"tried {cause.name}"
-        if diagnosis is None and (topic in noted or not (cause.suspect is None or cause.suspect(case))):
+        if diagnosis is None and (topic in topics or not is_suspected(cause.suspect)):
             continue
         values = lacks = None
         try:
@@ -118,7 +115,7 @@ def find_causes(causes: Iterable[Cause[Case]], case: Case, warning_log: WarningL
         if diagnosis is not None:
             diagnosis.note(cause, lacks)
         elif cause.suspect is not None or values is not None:
-            warning_log.note(topic)
+            topics.add(topic)
         if values is not None:
             findings.append(Finding(cause.name, cause.message.format(**values), cause.explained_by))
     return findings

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from os.path import commonprefix
 from typing import NamedTuple
 
@@ -36,26 +37,22 @@ def _without_first_folders(names: list[str]) -> list[str]:
     return [name[length:] for name in names]
 
 
-def _each(read: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
-    return lambda names: [read(name) for name in names]
-
-
-CLOSE_READINGS = {
-    "with / in the place of \\": _each(lambda name: name.replace("\\", "/")),
-    "regardless of case and of spaces around them": _each(
-        lambda name: unicodedata.normalize("NFC", name).strip().casefold()
+CLOSE_READINGS: dict[str, Callable[[list[str]], Iterable[str]]] = {
+    "with / in the place of \\": partial(map, lambda name: name.replace("\\", "/")),
+    "regardless of case and of spaces around them": partial(
+        map, lambda name: unicodedata.normalize("NFC", name).strip().casefold()
     ),
-    "as numbers": _each(_as_number),
-    "without extensions": _each(_without_extension),
+    "as numbers": partial(map, _as_number),
+    "without extensions": partial(map, _without_extension),
 }
 """functions that return the rest of each name of one side, by their description; what is different stays different"""
 READINGS = CLOSE_READINGS | {
     "without the first folders": _without_first_folders,
-    "without folders": _each(_last_part),
-    "without folders and extensions, regardless of case": _each(
-        lambda name: _without_extension(_last_part(name)).casefold()
+    "without folders": partial(map, _last_part),
+    "without folders and extensions, regardless of case": partial(
+        map, lambda name: _without_extension(_last_part(name)).casefold()
     ),
-    "by their numbers alone": _each(_numbers),
+    "by their numbers alone": partial(map, _numbers),
 }
 """the same, and readings in which different things may become the same"""
 _FITS, _FITS_CLOSELY = 0.5, 0.25  # share of the names that a reading, or a close one, must find on the other side

@@ -12,7 +12,7 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.diagnosis.causes import NotHeldError
 from reid_torchmetrics.diagnosis.detection import DetectionCase, MatchedImages
-from reid_torchmetrics.diagnosis.detection.readings import other_reading
+from reid_torchmetrics.diagnosis.detection.pairings import other_reading
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_images
 from reid_torchmetrics.functional.detection.evaluation import EvaluatedObjects
 from reid_torchmetrics.functional.detection.inputs import CocoGrid

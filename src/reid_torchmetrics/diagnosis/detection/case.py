@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
-from reid_torchmetrics.diagnosis.causes import Causes
+from reid_torchmetrics.diagnosis.causes import Causes, NotHeldError
+from reid_torchmetrics.diagnosis.signs import LEAST_BOXES
 from reid_torchmetrics.functional.detection.evaluation import ShownImages
 from reid_torchmetrics.functional.detection.matching import Matches
 
+from .given_images import ShownObjects, sizes_of
 from .matched_images import MatchedImages
-from .objects import ShownObjects, size_of
-from .points import FOUND, PointSample, sample_points
-from .shape_kinds import kind_of
+from .points import FOUND, PointSample, kind_of, sample_points
 
 FEW = 0.5
 """fraction of all ground truths that are found"""
@@ -106,10 +105,17 @@ class DetectionCase:
         }
 
     @cached_property
+    def counted_ground_truths(self) -> ShownObjects:
+        """The ground truths of `shown` that count, with their boxes."""
+        objects = self.objects["target"]
+        if "boxes" not in objects.values:
+            raise NotHeldError("boxes")
+        return objects.at(objects.is_counted)
+
+    @cached_property
     def image_sizes(self) -> Tensor:
         """Width and height of the images in `shown`, [images, 2]; NaN if unknown."""
-        sizes = [size_of(size) for size in self.shown.sizes]
-        return torch.tensor(sizes, dtype=torch.float64, device="cpu").view(-1, 2)
+        return sizes_of(self.shown.sizes)
 
     @cached_property
     def points(self) -> PointSample:
@@ -121,7 +127,7 @@ class DetectionCase:
     def paired_labels(self) -> PairedLabels:
         """The labels of sampled detections that find a ground truth."""
         sample = self.points
-        rows, true_rows = sample.pairs_found(sample.points, sample.true_points, FOUND)
+        rows, true_rows = sample.pairs_found(FOUND)
         pairs = torch.stack([sample.true.column("labels")[true_rows], sample.found.column("labels")[rows]]).long()
         labels, places = pairs.unique(return_inverse=True)
         names = self.images.label_names

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import chain
 
-from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
-from reid_torchmetrics.diagnosis.causes import Values, values_if
+from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.signs import LEAST_BOXES
 
 from .case import DetectionCase, cause
 
@@ -26,7 +26,7 @@ def missing_lists(case: DetectionCase) -> Values | None:
     their image.
     """
     num = case.images.num_without_lists
-    return values_if(num >= LEAST_IMAGES, num_without_lists=num)
+    return {"num_without_lists": num} if num >= LEAST_IMAGES else None
 
 
 @cause(
@@ -60,7 +60,7 @@ def unused_difficult(case: DetectionCase) -> Values | None:
     A ground truth is marked as difficult, and the evaluator is not Pascal VOC's.
     """
     num = case.images.num_difficult
-    return values_if(num, num_difficult=num)
+    return {"num_difficult": num} if num else None
 
 
 @cause(
@@ -72,7 +72,7 @@ def unused_lists(case: DetectionCase) -> Values | None:
 
     A list has entries, and the evaluator is not that of LVIS.
     """
-    return values_if(case.images.unused_list, unused_list=case.images.unused_list)
+    return {"unused_list": case.images.unused_list} if case.images.unused_list else None
 
 
 @cause(
@@ -84,7 +84,7 @@ def unused_ignore(case: DetectionCase) -> Values | None:
 
     An annotation is marked by `ignore`, and neither a crowd nor without labeled keypoints.
     """
-    return values_if(case.images.num_ignored, num=f"{case.images.num_ignored:,}")
+    return {"num": f"{case.images.num_ignored:,}"} if case.images.num_ignored else None
 
 
 @cause(
@@ -97,7 +97,7 @@ def forgotten_reset(case: DetectionCase) -> Values | None:
     without `image_id`.
     """
     num = case.images.num_forgotten
-    return values_if(num, num=num)
+    return {"num": num} if num else None
 
 
 @cause(
@@ -110,7 +110,7 @@ def gathered_images(case: DetectionCase) -> Values | None:
 
     Two processes have the same ground truths, for at least 8 different images without `image_id`.
     """
-    return values_if(case.images.are_gathered)
+    return {} if case.images.are_gathered else None
 
 
 @cause(
@@ -125,7 +125,7 @@ def padded_images(case: DetectionCase) -> Values | None:
     All processes hold equally many images without `image_id`, and the last images of one process have the ground truths
     of the first images of the first process.
     """
-    return values_if(case.images.are_padded)
+    return {} if case.images.are_padded else None
 
 
 @cause(
@@ -140,4 +140,4 @@ def other_detections(case: DetectionCase) -> Values | None:
     Most images with a repeated `image_id` have other detections: sums of their scores or boxes differ by more than 0.1.
     """
     num, num_repeated = case.images.num_other_detections, case.images.num_repeated
-    return values_if(2 * num > num_repeated, num=num, num_repeated=num_repeated)
+    return {"num": num, "num_repeated": num_repeated} if 2 * num > num_repeated else None

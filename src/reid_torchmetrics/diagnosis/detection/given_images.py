@@ -1,10 +1,12 @@
-"""Records of input that `update` does not store: facts about all images, and the first images as they were given."""
+"""Records of input that `update` does not store: facts about all images, and the objects of the first ones as given."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional.detection.batches import LISTS, GivenBatch, values_of
 from reid_torchmetrics.functional.detection.evaluation import ShownColumns, ShownImages
-from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, KeypointType
+from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, KeypointType, box_areas, to_xywh
 
 _MOST_IMAGES = 256  # that are shown
 _MOST_OBJECTS = 1 << 15  # that are shown: a few megabytes
@@ -170,3 +172,63 @@ def _has_entries(value: Any) -> bool:
     if isinstance(value, (Tensor, np.ndarray)):
         return int(np.prod(value.shape)) > 0
     return isinstance(value, (list, tuple, set)) and len(value) > 0
+
+
+class ShownObjects(NamedTuple):
+    """Values of the objects in the first images, in `preds` or in `target`, by image."""
+
+    images: Tensor
+    """place of the image of each object"""
+    xywh: Tensor
+    """boxes as x, y, width and height, [objects, 4]; [0, 4] if objects have no boxes"""
+    values: Mapping[str, Tensor]
+    """values that all objects have, by the users' key, float64; numbers of pixels in the place of `masks`"""
+
+    @classmethod
+    def of(cls, shown: ShownColumns, box_format: str) -> ShownObjects:
+        """Return the objects that are shown."""
+        values = {key: column.cpu().double() for key, column in shown.columns.items()}
+        boxes = values.get("boxes", torch.zeros(0, 4, dtype=torch.float64, device="cpu"))
+        return cls(torch.repeat_interleave(shown.counts.cpu()), to_xywh(boxes, box_format), values)
+
+    def at(self, rows: Tensor) -> ShownObjects:
+        """Return some objects."""
+        return ShownObjects(
+            images=self.images[rows],
+            xywh=self.xywh[rows] if len(self.xywh) else self.xywh,
+            values={key: column[rows] for key, column in self.values.items()},
+        )
+
+    def column(self, key: str) -> Tensor:
+        """Return the numbers under a key, zeros if objects have none."""
+        return self.values.get(key, torch.zeros(len(self.images), dtype=torch.float64, device="cpu"))
+
+    @property
+    def areas(self) -> Tensor:
+        """Areas as they were given, or those of the boxes."""
+        areas = self.column("area")
+        return torch.where(areas > 0, areas, box_areas(self.xywh)) if len(self.xywh) else areas
+
+    @property
+    def is_labeled(self) -> Tensor | None:
+        """Whether each keypoint of ground truths is labeled; None for other shapes."""
+        points = self.values.get("keypoints")
+        return None if points is None else points[..., 2] > 0
+
+    @property
+    def is_counted(self) -> Tensor:
+        """Whether each ground truth counts: crowds do not, nor objects without a labeled keypoint."""
+        is_counted = self.column("iscrowd") == 0
+        return is_counted if self.is_labeled is None else is_counted & self.is_labeled.any(1)
+
+
+def sizes_of(sizes: Sequence[Any]) -> Tensor:
+    """Return widths and heights of images from their heights and widths, which may be anything; NaN if unknown."""
+    known = []
+    for size in sizes:
+        known.append((math.nan, math.nan))
+        with suppress(TypeError, ValueError):
+            height, width = map(float, size)
+            if min(height, width) > 0:
+                known[-1] = (width, height)
+    return torch.tensor(known, dtype=torch.float64, device="cpu").view(-1, 2)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.forgotten import LEAST_GATHERED, count_forgotten
+from reid_torchmetrics.diagnosis.signs import LEAST_GATHERED, count_forgotten
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageNumbering, Images, number_ids
 from reid_torchmetrics.functional.detection.evaluation import (

@@ -1,18 +1,30 @@
-"""Trials that compare detections with ground truths of other classes and of other images."""
+"""Trials that compare detections with ground truths of other classes, of other images, and in other readings.
+
+Readings are formats, orders, exchanged axes, other scales and offsets, and images of another size. Shapes in a wrong
+reading overlap nothing, so the numbers are 0. Each reading is tried on a sample of images. A reading that finds most
+ground truths explains the zeros, unless it also finds them with the detections of other images: shapes that are
+everywhere, or always in one place, fit after any change of scale.
+
+    shapes in a sample --- candidates, each a change of the points ---> the one that finds most ground truths
+    the same shapes, with the ground truths of other images         ---> must find few
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES
-from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance, values_if
+from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance
+from reid_torchmetrics.diagnosis.signs import LEAST_BOXES
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, pairwise_iou
+from reid_torchmetrics.functional.detection.inputs import pairwise_iou
 
 from .case import DetectionCase, cause, few_are_found, has_many_objects
-from .objects import ShownObjects
-from .points import PointSample
+from .given_images import ShownObjects
+from .points import FOUND, PointSample, boxes_around
 
 FEW = 0.3
 """fraction of all ground truths that are found, if labels are numbered in two ways"""
@@ -35,8 +47,22 @@ LEAST_IMAGES = 8
 MANY = 0.4
 """fraction of the images that fit another one"""
 _ALONE_BY_LUCK = 0.14  # the share of images in such pairs is at most exp(-2) if they fit independently
-FOUND = 0.6
+FITTED = 0.6
 """fraction of the ground truths that the detections of another image find"""
+MOST_FOUND = 0.5
+"""fraction of the sampled ground truths that a reading must find"""
+FEW_FOUND = 0.5
+"""fraction of the ground truths found by a reading; fewer must be found without it, and in other images"""
+_BETTER = 1.1  # factor of ground truths that a less simple reading must find
+_NOISE = 0.03  # of a measured factor
+_LEAST_MEASURED, _LEAST_PAIRS = 16, 5  # ground truths, and close pairs, for a measurement
+_NUM_FITS = 2  # measurements by pairs, each with the pairs from the one before
+_MOST_PLACES = 20  # of keypoints in a text
+_IN_ONE_ORDER = "Pass the keypoints of `preds` and `target` in one order."
+_IN_ONE_IMAGE = (
+    "`preds` and `target` must be in the pixels of the original image, x before y: undo the resizing, padding or"
+    " cropping of the input."
+)
 
 
 def labels_are_lost(case: DetectionCase) -> bool:
@@ -136,7 +162,7 @@ def other_images(case: DetectionCase) -> Values | None:
     """Look for detections of other images, by ids of another table or in another order.
 
     Fewer than half of the ground truths are found. Of at most {NUM_IMAGES} images, {MANY} have detections that find
-    {FOUND} of the ground truths of another image at an overlap of {CLOSE}, and fewer of their own, in pairs in which
+    {FITTED} of the ground truths of another image at an overlap of {CLOSE}, and fewer of their own, in pairs in which
     each image fits no other one, which are more than by luck.
     """
     sample = case.points
@@ -147,7 +173,7 @@ def other_images(case: DetectionCase) -> Values | None:
     images = images[:NUM_IMAGES]
     num_fits, total = _count_fits(sample, images), len(images)
     is_sign = num_fits >= MANY * total and is_beyond_chance(num_fits, total, _ALONE_BY_LUCK)
-    return values_if(is_sign, num=num_fits, total=total)
+    return {"num": num_fits, "total": total} if is_sign else None
 
 
 def _count_fits(sample: PointSample, images: Tensor) -> int:
@@ -157,13 +183,13 @@ def _count_fits(sample: PointSample, images: Tensor) -> int:
     """
     rows, num_detections = _first_rows(sample.found, images, MOST_BOXES[0])
     true_rows, num_true = _first_rows(sample.true, images, MOST_BOXES[1])
-    true_boxes = keypoint_boxes(sample.true_points[true_rows], sample.is_labeled[true_rows])
-    overlaps = pairwise_iou(keypoint_boxes(sample.points[rows]), true_boxes, box_format="xywh")
+    true_boxes = boxes_around(sample.true_points, sample.is_labeled)[true_rows]
+    overlaps = pairwise_iou(boxes_around(sample.points[rows]), true_boxes, box_format="xywh")
     # The fraction of the ground truths in each image (row) that the detections of each image (column) find.
     is_found = (segments.reduce(overlaps, "max", num_detections) >= CLOSE).double()
     fractions = segments.reduce(is_found.T.contiguous(), "sum", num_true) / num_true[:, None]
-    is_missed = fractions.diagonal() < FOUND
-    fits = (fractions >= FOUND) & is_missed & is_missed[:, None]
+    is_missed = fractions.diagonal() < FITTED
+    fits = (fractions >= FITTED) & is_missed & is_missed[:, None]
     is_alone = (fits.sum(1, keepdim=True) == 1) & (fits.sum(0) == 1)
     return int((fits & is_alone).sum())
 
@@ -173,3 +199,170 @@ def _first_rows(objects: ShownObjects, images: Tensor, most: int) -> tuple[Tenso
     is_first = segments.ranks(objects.images) < most
     rows = (is_first & torch.isin(objects.images, images)).nonzero()[:, 0]
     return rows, objects.images[rows].bincount()[images]
+
+
+class Reading(NamedTuple):
+    """A reading to try, with the points that it results in."""
+
+    argument: str
+    """`preds` or `target`: the shapes to read in another way"""
+    name: str
+    remedy: str
+    points: Tensor
+    true_points: Tensor
+
+
+@cause(
+    message="Only {num_before} of {num_ground_truths} checked ground truths are found at an overlap of {overlap},"
+    " regardless of labels. With `{argument}` read as {name}, {num_found} of {num_ground_truths} ground truths are"
+    " found. {remedy}",
+    suspect=few_are_found,
+    explained_by=(
+        "keypoints_in_shares",
+        "angles_in_degrees",
+        "mixed_units",
+        "corners_as_sizes",
+        "labels",
+    ),
+)
+def other_reading(case: DetectionCase) -> Values | None:
+    """Look for shapes in another format or order, with y before x, or in resized or cropped images.
+
+    Fewer than half of the ground truths are found, of rotated boxes at an overlap of 0.75, and labels are not the
+    reason. In a sample of at most 256 images, another reading finds more than {MOST_FOUND} of the ground truths: at
+    least twice as many as before, and at least twice as many as detections from other images find. Readings are another
+    format of boxes; the other direction of angles, exchanged sides or a corner in place of the center of rotated boxes;
+    another order of keypoints; and for all shapes, for masks by the boxes around them, y before x, another scale and
+    offset, and images that were resized.
+    """
+    sample = case.points
+    at_least = case.overlap_of_few or FOUND
+    readings = list(_readings(sample))
+    num_before, *numbers = sample.counts_found(
+        [sample.points] + [reading.points for reading in readings],
+        [sample.true_points] + [reading.true_points for reading in readings],
+        at_least,
+    )
+    num_found = 0
+    for reading, num in zip(readings, numbers, strict=True):
+        if num > _BETTER * num_found:  # the simplest among almost equal ones
+            num_found, best = num, reading
+    num_ground_truths = len(sample.true.images)
+    if num_found <= MOST_FOUND * num_ground_truths or num_before >= FEW_FOUND * num_found:
+        return None
+    if sample.count_elsewhere(best.points, best.true_points, at_least) >= FEW_FOUND * num_found:
+        return None
+    return {
+        "argument": best.argument,
+        "name": best.name,
+        "remedy": best.remedy,
+        "num_found": num_found,
+        "num_before": num_before,
+        "num_ground_truths": num_ground_truths,
+        "overlap": at_least,
+    }
+
+
+def _readings(sample: PointSample) -> Iterator[Reading]:
+    """Yield readings, simple ones first."""
+    points, true_points, images = sample.points, sample.true_points, sample.found.images
+    kind = sample.kind
+    for name, other_points in kind.readings(sample.found.values[kind.key]).items():
+        yield Reading("preds", name, kind.remedy, other_points, true_points)
+    for name, other_points in kind.readings(sample.true.values[kind.key]).items():
+        yield Reading("target", name, kind.remedy, points, other_points)
+    if sample.is_labeled is not None:
+        yield from _other_order(sample, sample.is_labeled)
+    swapped = points.flip(2)
+    yield Reading("preds", "y before x", "Pass x before y in `preds` and `target`.", swapped, true_points)
+    for frame in _frames(sample.sizes):
+        for read_points, suffix in ((points, ""), (swapped, ", with y before x")):
+            change = _measure_change(sample, frame, read_points)
+            if change is not None:
+                text = frame.text.format(*(1 / change.factor).tolist()) or _text_of(change)
+                changed = read_points * change.factor + change.offset
+                changed = changed * frame.unit[images, None] + frame.origin[images, None]
+                yield Reading("preds", text + suffix, _IN_ONE_IMAGE, changed, true_points)
+
+
+def _other_order(sample: PointSample, is_labeled: Tensor) -> Iterator[Reading]:
+    """Yield the order in which keypoints lie closest to those of the ground truths in the same place."""
+    points, true_points = sample.points, sample.true_points
+    rows, true_rows = sample.close_pairs(boxes_around(points), boxes_around(true_points, is_labeled))
+    if len(rows) < _LEAST_PAIRS:
+        return
+    is_labeled = is_labeled[true_rows]
+    distances = (torch.cdist(points[rows], true_points[true_rows]) * is_labeled[:, None]).sum(0)
+    places = torch.arange(len(distances), device=distances.device)
+    order = torch.where(is_labeled.any(0), distances.argmin(0), places)
+    if bool((order != places).any()) and bool((order.sort().values == places).all()):
+        name = f"keypoints in the order {', '.join(map(str, order.tolist()[:_MOST_PLACES]))}"
+        yield Reading("preds", name, _IN_ONE_ORDER, points[:, order], true_points)
+
+
+class _Frame(NamedTuple):
+    """Coordinates in changed images: (x - origin) / unit, before a scale that is the same for all images."""
+
+    origin: Tensor
+    """[images, 2]"""
+    unit: Tensor
+    """[images, 2]"""
+    text: str
+    """a description of the changed images, with width and height in braces"""
+
+
+def _frames(sizes: Tensor) -> Iterator[_Frame]:
+    """Yield the images themselves, then the usual ways to resize images with known sizes."""
+    zeros = torch.zeros_like(sizes)
+    yield _Frame(zeros, zeros + 1, "")
+    if not bool(sizes.isfinite().all()):
+        return
+    longest = sizes.amax(1, keepdim=True).expand_as(sizes)
+    yield _Frame(zeros, sizes, "coordinates in images stretched to {0:.4g} x {1:.4g}")
+    text = "coordinates in images resized to a longest side of {0:.4g}"
+    yield _Frame(zeros, longest, text)
+    yield _Frame((sizes - longest) / 2, longest, text + ", and padded around")
+
+
+class _Change(NamedTuple):
+    """The change from detections to ground truths: a factor and an offset for each axis."""
+
+    factor: Tensor
+    offset: Tensor
+
+
+def _text_of(change: _Change) -> str:
+    across, down = change.factor.tolist()
+    right, below = change.offset.tolist()
+    return f"{across:.3g} x + {right:.4g} and {down:.3g} y + {below:.4g}".replace("+ -", "- ")
+
+
+def _measure_change(sample: PointSample, frame: _Frame, points: Tensor) -> _Change | None:
+    """Measure the change from detections to ground truths, first by all shapes, then by pairs that are close.
+
+    Both are compared in the coordinates of the frame; in resized images there is no offset. None if nothing fits.
+    """
+    is_labeled, true_images = sample.is_labeled, sample.true.images
+    if len(true_images) < _LEAST_MEASURED:
+        return None
+    true_points = (sample.true_points - frame.origin[true_images, None]) / frame.unit[true_images, None]
+    true_boxes = boxes_around(true_points, is_labeled)
+    medians = [boxes.nanmedian(dim=0, keepdim=True).values for boxes in (boxes_around(points), true_boxes)]
+    change = _fit(*medians, has_offset=not frame.text)
+    for _ in range(_NUM_FITS):
+        rows, true_rows = sample.close_pairs(boxes_around(points * change.factor + change.offset), true_boxes)
+        if len(rows) < _LEAST_PAIRS:
+            return None
+        close = boxes_around(points[rows], None if is_labeled is None else is_labeled[true_rows])
+        change = _fit(close, true_boxes[true_rows], has_offset=not frame.text)
+    return change
+
+
+def _fit(boxes: Tensor, true_boxes: Tensor, *, has_offset: bool) -> _Change:
+    """Measure the change by medians of sizes and centers of pairs of boxes, without NaN."""
+    size, true_size = boxes[:, 2:], true_boxes[:, 2:]
+    center, true_center = boxes[:, :2] + size / 2, true_boxes[:, :2] + true_size / 2
+    factor = (true_size / size).nanmedian(dim=0).values
+    factor = torch.where((factor - 1).abs() < _NOISE, 1.0, factor)  # the shapes were only moved
+    offset = (true_center - factor * center).nanmedian(dim=0).values
+    return _Change(factor, offset if has_offset else torch.zeros_like(factor))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reid_torchmetrics.diagnosis.box_units import LEAST_BOXES, are_shares, are_within
-from reid_torchmetrics.diagnosis.causes import Values, values_if
+from reid_torchmetrics.diagnosis.causes import Values
+from reid_torchmetrics.diagnosis.signs import LEAST_BOXES, are_shares, are_within
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import DEFAULT_PROTOCOL
 
@@ -56,7 +56,7 @@ def nothing_pooled(case: RetrievalCase) -> Values | None:
     `multi_query=True` is given, and no two queries have the same identity and camera.
     """
     num_images = case.samples.num_images
-    return values_if(num_images is not None and 0 < num_images == case.ranks.num_queries)
+    return {} if num_images is not None and 0 < num_images == case.ranks.num_queries else None
 
 
 @cause(
@@ -72,7 +72,7 @@ def boxes_in_shares(case: RetrievalCase) -> Values | None:
     for argument, boxes in case.samples.boxes.items():
         if len(boxes) >= LEAST_BOXES and are_within(boxes) and are_shares(boxes, boxes[:, 2:] - boxes[:, :2]):
             in_shares.append(f"{len(boxes)} boxes of `{argument}`")
-    return values_if(in_shares, boxes=" and of ".join(in_shares))
+    return {"boxes": " and of ".join(in_shares)} if in_shares else None
 
 
 @fact(
@@ -84,7 +84,7 @@ def mixed_roles(case: RetrievalCase) -> Values | None:
 
     Some batches have `is_query`, and some do not.
     """
-    return values_if(case.samples.updates.has_mixed_roles)
+    return {} if case.samples.updates.has_mixed_roles else None
 
 
 @fact(
@@ -99,7 +99,7 @@ def other_embeddings(case: RetrievalCase) -> Values | None:
     more than rounding.
     """
     num = case.shared.num_changed
-    return values_if(num, num=num)
+    return {"num": num} if num else None
 
 
 @cause(message="{reason}")
@@ -108,7 +108,7 @@ def not_finite(case: RetrievalCase) -> Values | None:
 
     A metric was given embeddings that are not finite, so that nothing was ranked.
     """
-    return values_if(case.ranking.undefined, reason=case.ranking.undefined)
+    return {"reason": case.ranking.undefined} if case.ranking.undefined else None
 
 
 @fact(message="The last {num} samples have the labels of the {num} before; all count. Was `reset` forgotten?")
@@ -119,7 +119,7 @@ def forgotten_reset(case: RetrievalCase) -> Values | None:
     are at least 8 samples.
     """
     num = case.samples.updates.num_forgotten
-    return values_if(num, num=num)
+    return {"num": num} if num else None
 
 
 @fact(
@@ -133,7 +133,7 @@ def gathered_samples(case: RetrievalCase) -> Values | None:
     There is no `index`, and two processes have at least 8 samples each with the same labels and the same bits in their
     embeddings.
     """
-    return values_if(case.shared.are_gathered)
+    return {} if case.shared.are_gathered else None
 
 
 @fact(
@@ -148,4 +148,4 @@ def padded_samples(case: RetrievalCase) -> Values | None:
     There is no `index`, all processes have the same number of samples, and the last samples of a process are the first
     samples of process 0, except for rounding.
     """
-    return values_if(case.shared.are_padded)
+    return {} if case.shared.are_padded else None

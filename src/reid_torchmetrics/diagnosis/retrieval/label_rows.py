@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance, values_if
+from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance
 from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import number_of_name
@@ -66,7 +66,7 @@ def unlike_labels(case: RetrievalCase) -> Values | None:
     is_partial = case.counts.valid > 0
     has_names = case.protocol.radius is None
     reading = _spelling_of(case, is_partial) if has_names else _reading_of(*case.positions, is_partial)
-    return values_if(reading, num=case.counts.not_in_gallery, total=case.counts.total, reading=reading)
+    return {"num": case.counts.not_in_gallery, "total": case.counts.total, "reading": reading} if reading else None
 
 
 def _spelling_of(case: RetrievalCase, is_partial: bool) -> str | None:
@@ -153,7 +153,7 @@ def missing_search_cameras(case: RetrievalCase) -> Values | None:
     """
     searched = case.protocol.search_cameras
     has_samples = case.counts.total and case.samples.num_gallery
-    return values_if(searched and has_samples and not bool(case.ranks.num_candidates.any()), cameras=searched)
+    return {"cameras": searched} if searched and has_samples and not bool(case.ranks.num_candidates.any()) else None
 
 
 @cause(
@@ -224,7 +224,7 @@ def unknown_identities(case: RetrievalCase) -> Values | None:
     else:
         unknown = _unknown_numbers(matched)
     listed = ", ".join(map(repr, unknown))
-    return values_if(unknown, listed=listed, junk=f"-1, {listed}")
+    return {"listed": listed, "junk": f"-1, {listed}"} if unknown else None
 
 
 def _unknown_numbers(matched: list[int]) -> list[int]:
@@ -267,7 +267,7 @@ def rounded_positions(case: RetrievalCase) -> Values | None:
     rounding = torch.finfo(torch.float32).eps * largest / 2
     are_rounded = bool((values == values.float()).all()) and bool((rounding > radius / _PART_OF_RADIUS).any())
     error, position = float(rounding.max()), float(largest.max())
-    return values_if(are_rounded, error=f"{error:.2g}", largest=f"{position:,.0f}", radius=f"{radius:g}")
+    return {"error": f"{error:.2g}", "largest": f"{position:,.0f}", "radius": f"{radius:g}"} if are_rounded else None
 
 
 @fact(
@@ -291,7 +291,7 @@ def positions_in_degrees(case: RetrievalCase) -> Values | None:
     spread = values.amax(0) - values.amin(0)
     are_far = (values.abs().amin(0) > spread) & (spread > 0)
     are_degrees = smaller <= LATITUDE and larger <= LONGITUDE and bool(are_far.any())
-    return values_if(are_degrees, radius=f"{radius:g}")
+    return {"radius": f"{radius:g}"} if are_degrees else None
 
 
 def _values_and_radius(case: RetrievalCase) -> tuple[Tensor | None, float]:

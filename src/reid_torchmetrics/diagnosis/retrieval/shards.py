@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float32, Int
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.forgotten import LEAST_GATHERED
+from reid_torchmetrics.diagnosis.signs import LEAST_GATHERED
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import pack_columns, relevance_labels
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES

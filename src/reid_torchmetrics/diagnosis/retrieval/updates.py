@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from reid_torchmetrics.diagnosis.forgotten import count_forgotten
+from reid_torchmetrics.diagnosis.signs import count_forgotten
 from reid_torchmetrics.functional.retrieval.evaluation import Updates
 from reid_torchmetrics.functional.retrieval.relevance import RELEVANCE_LABELS
 from reid_torchmetrics.functional.retrieval.sharding import GROUPED

@@ -1,14 +1,21 @@
-"""Items that repeat those of the last evaluation, as after a forgotten `reset`."""
+"""Signs of mistakes that retrieval and detection share: items of the last evaluation, boxes in shares."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jaxtyping import Float
 from torch import Tensor, equal
 from torch.utils.weak import WeakIdKeyDictionary
 
 LEAST_GATHERED = 8
 """number of items of a process; fewer items may be equal by chance in a data set"""
+LEAST_BOXES = 10
+"""fewer say nothing"""
+ROUNDING, _BEYOND = 0.01, 0.1
+"""that shares may be beyond an image: points, and boxes of networks that do not clip"""
+MOST = 0.9
+"""the share of boxes that are most of them"""
 _counts: WeakIdKeyDictionary = WeakIdKeyDictionary()
 """the number of forgotten items of each evaluation, by its last batch"""
 
@@ -51,3 +58,14 @@ def _count(roles: Sequence[Tensor], labels: Sequence[Sequence[Tensor]]) -> int:
         if not all(map(equal, earlier_batches, new_batches)):
             return earlier_count
     return num_items
+
+
+def are_within(boxes: Float[Tensor, "boxes 4"]) -> bool:
+    """Whether all numbers of most boxes are from 0 to 1, give or take."""
+    is_share = ((boxes - 0.5).abs() <= 0.5 + _BEYOND).all(1)
+    return float(is_share.double().mean()) >= MOST
+
+
+def are_shares(boxes: Float[Tensor, "boxes 4"], sides: Float[Tensor, "boxes 2"]) -> bool:
+    """Whether boxes that are within [0, 1] must be shares: they have more than one size, and not only whole numbers."""
+    return bool((sides != sides[0]).any() & (boxes != boxes.floor()).any())
