@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from reid_torchmetrics._warnings import AdviceWarning, asking
@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.world import WarningLog
 
 Case = TypeVar("Case")
 Value = TypeVar("Value")
+Trial = TypeVar("Trial", bound=Callable[[Any], "Values | None"])
 CauseName: TypeAlias = str
 Values: TypeAlias = Mapping[str, object]
 """values of a message by the names in its braces"""
@@ -53,24 +54,19 @@ class Cause(Generic[Case]):
 class Causes(dict[CauseName, Cause[Case]]):
     """A registry: causes by name, in the order in which they are tried."""
 
-    def add(
-        self,
-        message: str,
-        *,
-        suspect: Callable[[Case], bool] | None = None,
-        explained_by: tuple[CauseName, ...] = (),
-    ) -> Callable[[Callable[[Case], Values | None]], Callable[[Case], Values | None]]:
-        """Return a decorator that adds a cause with the name of the trial; the arguments are those of `Cause`.
+    def add(self, find: Trial, **options: Any) -> Trial:
+        """Add a cause with the name of the trial; the options are the other arguments of `Cause`.
 
         The summary of the trial is "Look for" and the mistake in a few words. The rest of its docstring is the
         condition; names in braces are those of constants in its module.
         """
+        self[find.__name__] = Cause(name=find.__name__, find=find, **options)
+        return find
 
-        def register(find: Callable[[Case], Values | None]) -> Callable[[Case], Values | None]:
-            self[find.__name__] = Cause(find.__name__, message, find, suspect, explained_by)
-            return find
-
-        return register
+    @property
+    def decorator(self) -> Callable[..., Callable[[Trial], Trial]]:
+        """A decorator that adds a trial, with the options of `add`."""
+        return partial(partial, self.add)
 
 
 class NotHeldError(Exception):

@@ -72,7 +72,7 @@ class ListCase:
 
 LIST_CAUSES: Causes[ListCase] = Causes()
 """rows by name, in the order in which they are tried"""
-cause = LIST_CAUSES.add
+cause = LIST_CAUSES.decorator
 
 
 def _finds_little(case: ListCase) -> bool:
@@ -181,7 +181,7 @@ class IndexCase:
 
 INDEX_CAUSES: Causes[IndexCase] = Causes()
 """rows by name, in the order in which they are tried"""
-index_cause = INDEX_CAUSES.add
+index_cause = INDEX_CAUSES.decorator
 
 
 def _fit_badly(case: IndexCase) -> bool:

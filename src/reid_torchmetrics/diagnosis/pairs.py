@@ -41,7 +41,7 @@ class PairCase:
 
 PAIR_CAUSES: Causes[PairCase] = Causes()
 """rows by name, in the order in which they are tried"""
-cause = PAIR_CAUSES.add
+cause = PAIR_CAUSES.decorator
 
 
 def _is_poor(case: PairCase) -> bool:

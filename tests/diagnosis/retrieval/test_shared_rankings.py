@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.diagnosis.retrieval import case, known_rankings
+from reid_torchmetrics.diagnosis.retrieval import case
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.metrics.reid.ranking import rankings as cache
 from tests.diagnosis.contract import told_by
@@ -59,12 +59,12 @@ def test_each_metric_with_one_ranking_tells_what_its_trial_found_once(counts):
 def test_names_of_rankings_do_not_outlive_them():
     (metric,) = fed(ReIDMeanAP())
     told_by(metric.compute)
-    num_names = len(known_rankings._names)
+    num_names = len(case._names)
     metric.reset()
     del metric
     cache.clear()
     gc.collect()
-    assert len(known_rankings._names) < num_names
+    assert len(case._names) < num_names
 
 
 def test_a_batch_of_forward_tells_nothing():

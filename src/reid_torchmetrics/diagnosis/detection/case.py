@@ -150,4 +150,4 @@ def few_are_found(case: DetectionCase) -> bool:
 
 DETECTION_CAUSES: Causes[DetectionCase] = Causes()
 """rows by name, in the order in which they are asked"""
-cause = DETECTION_CAUSES.add
+cause = DETECTION_CAUSES.decorator

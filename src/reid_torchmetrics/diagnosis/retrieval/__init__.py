@@ -4,10 +4,8 @@
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 
 from . import copied_queries, facts, label_rows, repetitions, score_rows
-from .case import CAUSES_OF_RANKS, FACTS, RetrievalCase
-from .known_rankings import is_known
-from .shards import compare_shards
-from .updates import read_updates
+from .case import CAUSES_OF_RANKS, FACTS, RetrievalCase, is_known
+from .shards import compare_shards, read_updates
 
 RETRIEVAL_CAUSES = FACTS | CAUSES_OF_RANKS
 """all rows by name, in the order in which they are asked"""

@@ -1,14 +1,20 @@
-"""The case of a ranking: ranks of all queries, and scores of some queries with the whole gallery."""
+"""The case of a ranking: ranks of all queries, and scores of some queries with the whole gallery.
+
+The metrics of a collection share rankings, and their topics: a ranking that was looked at is known.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from uuid import uuid4
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
+from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.diagnosis.causes import Causes, NotHeldError, held
 from reid_torchmetrics.functional.retrieval.evaluation import (
     NO_RANKING,
@@ -20,6 +26,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import MatrixScores
+from reid_torchmetrics.functional.world import WarningLog
 
 from .shards import SharedSamples
 
@@ -27,6 +34,9 @@ MOST_QUERIES = 256
 """number of queries in a sample"""
 _MOST_BYTES = 1 << 26  # of a sample, in a trial
 _BYTES_OF_PAIR = 32  # of a query and a gallery item: its score, its marks, and their copies in a trial
+
+_names: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""a name for each ranking that is still in use"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +106,13 @@ class RetrievalCase:
         return _sample(self._searched, options)
 
 
+def is_known(ranking: Ranking, samples: RankedSamples, warning_log: WarningLog) -> bool:
+    """Return whether the metric, or another one of its collection, has looked at a ranking with the same facts."""
+    name = _names.setdefault(ranking, uuid4().hex)
+    topic = f"ranking {name}, {samples.updates}, {samples.ties_are_open}, {samples.named_protocol}"
+    return asking.get() is None and not warning_log.note(topic)
+
+
 def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample:
     """Score some queries of a problem, and mark their positives and negatives."""
     num_queries, num_gallery = problem.source.shape
@@ -117,4 +134,4 @@ FACTS: Causes[RetrievalCase] = Causes()
 """rows by name that need no ranks, and are asked also where samples were not ranked, such as for rank lists"""
 CAUSES_OF_RANKS: Causes[RetrievalCase] = Causes()
 """rows by name that need ranks"""
-fact, cause = FACTS.add, CAUSES_OF_RANKS.add
+fact, cause = FACTS.decorator, CAUSES_OF_RANKS.decorator

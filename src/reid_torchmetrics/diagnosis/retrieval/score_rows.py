@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import one_number_each
 
-from .case import RetrievalCase, cause
+from .case import MOST_QUERIES, RetrievalCase, cause
 
 LEAST_IDENTITIES = 20
 """number of identities of queries that is needed, as the queries of one identity are right or wrong together"""
@@ -112,8 +112,13 @@ LEAST_PAIRS, QUERIES_PER_PART = 1000, 64
 
 
 def ties_decide(case: RetrievalCase) -> bool:
-    """Return whether neither the caller nor the protocol chose the order of equal scores."""
-    return case.samples.ties_are_open and bool(case.counts.valid)
+    """Return whether nobody chose the order of equal scores, and some query has enough pairs for a sign."""
+    if not case.samples.ties_are_open:
+        return False
+    ranks = case.ranks
+    num_pairs = ranks.num_positives * (ranks.num_candidates - ranks.num_positives)
+    num_parts = -(-min(len(num_pairs), MOST_QUERIES) // QUERIES_PER_PART)
+    return bool((num_parts * num_pairs >= LEAST_PAIRS).any())
 
 
 @cause(

@@ -1,8 +1,9 @@
-"""Samples that come again on a process with another embedding, or that several processes hold.
+"""Facts about the samples of all processes: the roles of their batches, and samples that come again.
 
-Without `index`, samples that several processes hold are recognized by their embeddings: a sampler repeats the first
-samples of a data set at the end of the last processes, or samples were gathered by hand. Samples 0 to 6, dealt out to
-two processes by `DistributedSampler`, by Accelerate in batches of two, and gathered:
+Samples come again after an evaluation that did not end with `reset`, on their process with another embedding, or on
+several processes. Those that several processes hold are recognized by their embeddings where there is no `index`: a
+sampler repeats the first samples of a data set at the end of the last processes, or samples were gathered by hand.
+Samples 0 to 6, dealt out to two processes by `DistributedSampler`, by Accelerate in batches of two, and gathered:
 
     process 0    0 2 4 6       0 1 4 5       0 1 2 3 4 5 6 0
     process 1    1 3 5 0       2 3 6 0       0 1 2 3 4 5 6 0
@@ -21,11 +22,12 @@ import torch
 from jaxtyping import Float32, Int
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.signs import LEAST_GATHERED
+from reid_torchmetrics.diagnosis.signs import LEAST_GATHERED, count_forgotten
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.relevance import pack_columns, relevance_labels
+from reid_torchmetrics.functional.retrieval.evaluation import Updates
+from reid_torchmetrics.functional.retrieval.relevance import RELEVANCE_LABELS, pack_columns, relevance_labels
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
-from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Numbered, Samples, Shard
+from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Numbered, Samples, Shard
 from reid_torchmetrics.functional.world import World, mixed
 
 _NUM_FEATURES = 8  # compared entries of an embedding
@@ -38,6 +40,47 @@ _MOST_COPIES = 0.01  # share of a process's samples; with more, its ends may be 
 _LENGTH_OF_ROLE = 2 + _NUM_FEATURES // 2
 _LENGTH_OF_RUN = 3 + _NUM_FEATURES // 2
 _CLOSE = 0.1  # share of the norm: half precision rounds by less, and a step of training or another image changes more
+
+
+class UpdateFacts(NamedTuple):
+    """Facts about the batches of all processes."""
+
+    num_forgotten: int = 0
+    """samples since the last evaluation, if they have the labels of as many samples before it; 0 otherwise"""
+    has_mixed_roles: bool = False
+    """whether some batches have `is_query`, and some do not"""
+
+
+def read_updates(updates: Updates | None, world: World) -> UpdateFacts:
+    """Return the facts about the batches of all processes, which all must call; None stands for no batches to look at.
+
+    All processes have batches to look at, or none has.
+    """
+    if updates is None:
+        return UpdateFacts()
+
+    def count() -> tuple[None, list[int]]:
+        return None, [_count_forgotten(updates), "queries" in updates.kinds, "both" in updates.kinds]
+
+    _, table = world.guarded_all_gather(count)
+    num_forgotten, have_queries, have_both_roles = map(list, zip(*table, strict=True))
+    return UpdateFacts(sum(num_forgotten), any(have_queries) and any(have_both_roles))
+
+
+def _count_forgotten(updates: Updates) -> int:
+    """Count the samples that repeat those of the last evaluation, where no `index` tells."""
+    batches = updates.batches
+    if batches["index"]:
+        return 0
+    labels = [batches[name] for name in RELEVANCE_LABELS if name != "groups"]
+    groups = []
+    if batches["groups"]:
+        # Batches without groups are represented by their roles.
+        batches_of_groups = iter([batch for batch in batches["groups"] if len(batch)])
+        for roles in batches["roles"]:
+            has_groups = bool((roles[:1] & GROUPED).any())
+            groups.append(next(batches_of_groups, roles) if has_groups else roles)
+    return count_forgotten(batches["roles"], groups, *labels)
 
 
 class SharedSamples(NamedTuple):

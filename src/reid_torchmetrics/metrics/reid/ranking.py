@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -279,10 +279,13 @@ class SampleStates(GrowingStates):
             return (held_samples, key, kept), [drawn_number(), kept_number]
 
         (held_samples, key, kept), table = agree(world, find_kept, describe)
+        find_problem = None
         kept_numbers = [kept_number for _, kept_number in table]
         # Samples may have changed on another process only. All processes must have kept the same ranking.
         if kept is None or number_of_all(kept_numbers) is None:
             ranking, facts = rank_samples(held_samples.samples, options, world, max_bytes=max_bytes)
+            find_problem = facts.find_problem
+            facts = replace(facts, find_problem=None)  # a kept problem would hold the embeddings
             new_number = table[0][0]
             kept = Kept(new_number, KeptRanking(ranking, facts, held_samples, options.similarity))
             # Rankings are dropped when their embeddings are freed, so one process without embeddings keeps none.
@@ -297,7 +300,7 @@ class SampleStates(GrowingStates):
                 protocol=self.protocol,
                 named_protocol=self._named_protocol,
                 ties_are_open=self._ties_are_open,
-                find_problem=lambda: problem_of_process(held_samples.samples, options, facts),
+                find_problem=find_problem or partial(problem_of_process, held_samples.samples, options, facts),
                 updates=updates,
             )
             results_made(ranking, samples, world)

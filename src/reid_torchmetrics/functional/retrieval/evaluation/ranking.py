@@ -96,6 +96,7 @@ def rank_samples(
 ) -> tuple[Ranking, RankedSamples]:
     """Rank the samples of all processes; each process passes its own. The second value has facts about the samples.
 
+    The facts have the problem where it is that of `problem_of_process`, on one process, so that nobody makes it again.
     Where embeddings are not finite, no query has a positive, and `Ranking.undefined` is the reason.
 
     Raises:
@@ -106,7 +107,10 @@ def rank_samples(
     shared = share_samples(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
     if shared.undefined is not None:
         return _unranked(shared.problem, shared.undefined), shared.facts
-    return rank_problem(shared.problem, options, shared.together), shared.facts
+    facts, problem = shared.facts, shared.problem
+    if world.size == 1 and max_bytes is None and samples.index is None and all(problem.source.shape):
+        facts = replace(facts, find_problem=lambda: problem)
+    return rank_problem(problem, options, shared.together), facts
 
 
 @torch.no_grad()
