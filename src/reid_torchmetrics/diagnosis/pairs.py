@@ -32,12 +32,6 @@ class PairCase:
     results: Verification | FoldAccuracies
     pairs: ComparedPairs
 
-    def counts(self) -> Verification:
-        """Return the counts of the pairs by their scores."""
-        if isinstance(self.results, Verification):
-            return self.results
-        return count_given_pairs(self.pairs.scores, self.pairs.same)
-
 
 PAIR_CAUSES: Causes[PairCase] = Causes()
 """rows by name, in the order in which they are tried"""
@@ -68,7 +62,9 @@ def opposite_pairs(case: PairCase) -> Values | None:
     The area under the ROC curve is at most {_MOST_AREA}, and {_DEVIATIONS} standard deviations below {_CHANCE}, which
     is that of a random order where the pairs without `same` are the nearer half.
     """
-    counts = case.counts()
+    counts = case.results
+    if not isinstance(counts, Verification):
+        counts = count_given_pairs(case.pairs.scores, case.pairs.same)
     area = float(counts.area_under_curve())
     num_genuine, num_impostors = counts.num_genuine, counts.num_impostors
     if not area <= _MOST_AREA:  # NaN if there are pairs of one kind alone

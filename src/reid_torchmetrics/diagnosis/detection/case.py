@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from reid_torchmetrics.diagnosis.signs import LEAST_BOXES
 from reid_torchmetrics.functional.detection.evaluation import ShownImages
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .given_images import ShownObjects, sizes_of
+from .given_images import ShownObjects
 from .matched_images import MatchedImages
 from .points import FOUND, PointSample, kind_of, sample_points
 
@@ -39,10 +41,6 @@ class PairedLabels(NamedTuple):
     """the users' names of different labels"""
     counts: Tensor
     """numbers of pairs, by the place of the ground truth's label, then of the detection's label"""
-
-    def text(self, places: Sequence[tuple[int, int]]) -> str:
-        """Return which labels are predicted for others, by their places, those of the ground truths first."""
-        return ", ".join(f"{self.names[predicted]} for {self.names[place]}" for place, predicted in places)
 
 
 class DetectionCase:
@@ -99,10 +97,8 @@ class DetectionCase:
     @cached_property
     def objects(self) -> dict[str, ShownObjects]:
         """The objects of `shown`, by `preds` and `target`."""
-        return {
-            "preds": ShownObjects.of(self.shown.preds, self.box_format),
-            "target": ShownObjects.of(self.shown.target, self.box_format),
-        }
+        sides = {"preds": self.shown.preds, "target": self.shown.target}
+        return {argument: ShownObjects.of(side, self.box_format) for argument, side in sides.items()}
 
     @cached_property
     def counted_ground_truths(self) -> ShownObjects:
@@ -114,8 +110,15 @@ class DetectionCase:
 
     @cached_property
     def image_sizes(self) -> Tensor:
-        """Width and height of the images in `shown`, [images, 2]; NaN if unknown."""
-        return sizes_of(self.shown.sizes)
+        """Width and height of the images in `shown`, [images, 2]; NaN if unknown, as users may give anything."""
+        known = []
+        for size in self.shown.sizes:
+            known.append((math.nan, math.nan))
+            with suppress(TypeError, ValueError):
+                height, width = map(float, size)
+                if min(height, width) > 0:
+                    known[-1] = (width, height)
+        return torch.tensor(known, dtype=torch.float64, device="cpu").view(-1, 2)
 
     @cached_property
     def points(self) -> PointSample:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -72,14 +70,13 @@ class GivenImages:
             nothing = ShownColumns(torch.zeros(0, dtype=torch.int64, device="cpu"), {})
             return ShownImages(nothing, nothing, [])
         # A device is waited for once.
-        found = torch.cat([images.preds.counts for images in batches])
-        true = torch.cat([images.target.counts for images in batches])
-        counts_of_sides = torch.stack([found, true]).cpu()
+        given_sides = [[images.preds for images in batches], [images.target for images in batches]]
+        counts_of_sides = torch.stack([torch.cat([shown.counts for shown in given]) for given in given_sides]).cpu()
         num_images = int((counts_of_sides.sum(0).cumsum(0) <= _MOST_OBJECTS).sum())
         counts_of_sides[:, num_images:] = 0
         parts = counts_of_sides.split([len(images.sizes) for images in batches], dim=1)
         sides = []
-        for side, given in enumerate(([images.preds for images in batches], [images.target for images in batches])):
+        for side, given in enumerate(given_sides):
             numbers = [int(part[side].sum()) for part in parts]
             columns = _joined([shown.columns for shown in given], numbers)
             for key in set(_OPTIONAL) - self._optional_keys:
@@ -220,15 +217,3 @@ class ShownObjects(NamedTuple):
         """Whether each ground truth counts: crowds do not, nor objects without a labeled keypoint."""
         is_counted = self.column("iscrowd") == 0
         return is_counted if self.is_labeled is None else is_counted & self.is_labeled.any(1)
-
-
-def sizes_of(sizes: Sequence[Any]) -> Tensor:
-    """Return widths and heights of images from their heights and widths, which may be anything; NaN if unknown."""
-    known = []
-    for size in sizes:
-        known.append((math.nan, math.nan))
-        with suppress(TypeError, ValueError):
-            height, width = map(float, size)
-            if min(height, width) > 0:
-                known[-1] = (width, height)
-    return torch.tensor(known, dtype=torch.float64, device="cpu").view(-1, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -84,7 +84,6 @@ class MatchedImages:
         request, sharded, states = matches.request, samples.sharded, samples.sharded.states
         given = samples.given.get(IMAGES) or GivenImages()
         has_ids = bool(states["image_ids"] or states["image_name_lengths"])
-        repetitions = Repetitions.of(matches.fingerprints) if matches.fingerprints else Repetitions()
         return cls(
             grid=request.grid,
             shown=given.shown,
@@ -100,8 +99,8 @@ class MatchedImages:
             num_forgotten=0 if has_ids else count_forgotten(*(states[name] for name in _LABEL_STATES)),
             num_repeated=matches.num_repeated,
             num_other_detections=_num_other_detections(matches, sharded) if matches.num_repeated else 0,
-            are_gathered=repetitions.are_gathered,
-            are_padded=repetitions.are_padded,
+            are_gathered=_are_gathered(matches.fingerprints),
+            are_padded=_are_padded(matches.fingerprints),
         )
 
     @classmethod
@@ -173,19 +172,10 @@ def _show_columns(columns: Mapping[str, Any], image_of_row: Tensor, images: Tens
     return ShownColumns(counts, {key: column[rows] for key, column in values.items() if isinstance(column, Tensor)})
 
 
-class Repetitions(NamedTuple):
-    """Images with the same ground truths on several processes."""
-
-    are_gathered: bool = False
-    """whether two processes hold the same images"""
-    are_padded: bool = False
-    """whether the last images of a process are the first of the first process"""
-
-    @classmethod
-    def of(cls, fingerprints: Sequence[Tensor]) -> Repetitions:
-        """Compare the images of all processes without ids, by fingerprints of their ground truths."""
-        sums = [int(prints.sum()) for prints in fingerprints if _are_distinct(prints)]
-        return cls(are_gathered=len(set(sums)) < len(sums), are_padded=_are_padded(fingerprints))
+def _are_gathered(fingerprints: Sequence[Tensor]) -> bool:
+    """Return whether two processes hold the same images without ids, by fingerprints of their ground truths."""
+    sums = [int(prints.sum()) for prints in fingerprints if _are_distinct(prints)]
+    return len(set(sums)) < len(sums)
 
 
 def _are_distinct(prints: Tensor) -> bool:
@@ -195,8 +185,10 @@ def _are_distinct(prints: Tensor) -> bool:
 
 def _are_padded(fingerprints: Sequence[Tensor]) -> bool:
     """Return whether equally many images are on all processes, and the last ones of one are those that begin."""
+    if len({len(prints) for prints in fingerprints}) != 1:
+        return False
     first = fingerprints[0]
-    if not len(first) or not int(first[0]) or any(len(prints) != len(first) for prints in fingerprints):
+    if not len(first) or not int(first[0]):
         return False
     for process, prints in enumerate(fingerprints):
         places = (prints == first[0]).nonzero()[:, 0].tolist()

@@ -108,7 +108,8 @@ def labels(case: DetectionCase) -> Values | None:
     wrong = pairs.counts - pairs.counts.diag().diag()
     places = sorted(wrong.nonzero().tolist(), key=lambda place: -int(wrong[tuple(place)]))
     num_right = int(pairs.counts.diagonal().sum())
-    return {"num_right": num_right, "num": num, "pairs": pairs.text(places[:3])}
+    texts = [f"{pairs.names[predicted]} for {pairs.names[place]}" for place, predicted in places[:3]]
+    return {"num_right": num_right, "num": num, "pairs": ", ".join(texts)}
 
 
 def _are_renumbered(case: DetectionCase, counts: Tensor) -> bool:

@@ -309,8 +309,7 @@ def without_extent(case: DetectionCase) -> Values | None:
     if case.iou_type == "segm":
         areas = objects.values.get("masks", areas)
     if case.iou_type == "keypoints":
-        given = objects.column("area")
-        areas = torch.where(given > 0, given, areas)
+        areas = objects.areas
     num, total = int((areas < _SMALLEST_AREA).sum()), len(areas)
     if num < LEAST_EMPTY or num < SOME * total:
         return None

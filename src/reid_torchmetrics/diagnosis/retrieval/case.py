@@ -80,8 +80,8 @@ class RetrievalCase:
     @cached_property
     def problem(self) -> RetrievalProblem:
         """The problem of this process's samples; lists and streams have none."""
-        find = held("samples", self.samples.find_problem)
-        return held("samples", find())
+        find = self.samples.find_problem
+        return held("samples", find and find())
 
     @property
     def _searched(self) -> RetrievalProblem:

@@ -63,8 +63,8 @@ def read_updates(updates: Updates | None, world: World) -> UpdateFacts:
         return None, [_count_forgotten(updates), "queries" in updates.kinds, "both" in updates.kinds]
 
     _, table = world.guarded_all_gather(count)
-    num_forgotten, have_queries, have_both_roles = map(list, zip(*table, strict=True))
-    return UpdateFacts(sum(num_forgotten), any(have_queries) and any(have_both_roles))
+    num_forgotten, have_queries, have_both_roles = map(sum, zip(*table, strict=True))
+    return UpdateFacts(num_forgotten, have_queries > 0 < have_both_roles)
 
 
 def _count_forgotten(updates: Updates) -> int:
