@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, get_args
@@ -65,7 +65,7 @@ def _import_diagnosis() -> Any:
 
 
 if find_spec(".diagnosis", __name__) is not None and find_spec(".tasks", __name__) is not None:
-    _extras.diagnosis = _import_diagnosis
+    _extras.diagnosis = cache(_import_diagnosis)
 
 # A task adds rows to registries of the engine, which does not list them. The first look-up of a row imports its task.
 _ROWS_OF_TASKS = {

@@ -96,9 +96,10 @@ def other_names(case: ListCase) -> Values | None:
         return None  # some item is in the truth
     names = [reader.name_of_unknown(item) for item in case.items[:, 0].tolist()]
     spelling = spelling_that_fits(names, list(reader.names))
-    if spelling is None or spelling.num_common < _LEAST_NAMES:
+    if spelling is None:
         return None
-    return {"num": spelling.num_common, "total": len(names), "reading": spelling.words}
+    words, num_common = spelling
+    return {"num": num_common, "total": len(names), "reading": words} if num_common >= _LEAST_NAMES else None
 
 
 @cause(

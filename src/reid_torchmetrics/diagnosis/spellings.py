@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from functools import partial
 from os.path import commonprefix
-from typing import NamedTuple
 
 
 def _last_part(name: str) -> str:
@@ -59,18 +58,11 @@ _FITS, _FITS_CLOSELY = 0.5, 0.25  # share of the names that a reading, or a clos
 _MOST_MERGED = 0.1  # share of the names of a side that may become equal to others
 
 
-class Spelling(NamedTuple):
-    """A reading of the names of two sides in which most are the same."""
-
-    words: str
-    """the reading, with an example"""
-    num_common: int
-
-
-def spelling_that_fits(names: list[str], other_names: list[str], *, is_close: bool = False) -> Spelling | None:
+def spelling_that_fits(names: list[str], other_names: list[str], *, is_close: bool = False) -> tuple[str, int] | None:
     """Return a reading in which most of some names are among the names of another side; None if none fits.
 
-    Names must stay apart: a reading that makes most of them equal fits always.
+    The reading comes with an example, and with the number of common names. Names must stay apart: a reading that makes
+    most of them equal fits always.
 
     Args:
         names: different names of one side, none of which is on the other side.
@@ -85,5 +77,5 @@ def spelling_that_fits(names: list[str], other_names: list[str], *, is_close: bo
         are_apart = len(second) >= (1 - _MOST_MERGED) * len(other_names)
         if common and are_apart and len(common) >= least:
             name = min(common)
-            return Spelling(f"{words}, such as {first[name]!r} and {second[name]!r}", len(common))
+            return f"{words}, such as {first[name]!r} and {second[name]!r}", len(common)
     return None

@@ -12,8 +12,7 @@ from torch import Tensor
 from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance
 from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
 from reid_torchmetrics.functional.displays import counted
-from reid_torchmetrics.functional.retrieval.relevance import number_of_name
-from reid_torchmetrics.tasks.places import find_near
+from reid_torchmetrics.functional.retrieval.relevance import POSITIVES_BY_OPTION, number_of_name
 
 from .case import MOST_QUERIES, RetrievalCase, cause, fact
 
@@ -78,7 +77,7 @@ def _spelling_of(case: RetrievalCase, is_partial: bool) -> str | None:
     query_names = [names[number] for number in names if number in without]
     gallery_names = [names[number] for number in names if number not in numbers]
     spelling = spelling_that_fits(query_names, gallery_names, is_close=is_partial)
-    return None if spelling is None else f"Identities would match {spelling.words}"
+    return None if spelling is None else f"Identities would match {spelling[0]}"
 
 
 def _reading_of(
@@ -112,7 +111,7 @@ def _fit_in_another_order(query: Tensor, gallery: Tensor, radius: float) -> bool
 
 def _share_near(query: Tensor, gallery: Tensor, radius: float) -> float:
     """Return the share of queries with a gallery item within the radius."""
-    _, num_near, _ = find_near(query, gallery, radius)
+    _, num_near, _ = POSITIVES_BY_OPTION["radius"](query, gallery, radius)
     return float((num_near > 0).double().mean())
 
 

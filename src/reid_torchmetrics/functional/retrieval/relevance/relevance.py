@@ -124,7 +124,7 @@ class Relevance(Displayed):
     shared: Any = None
     """the labels where samples have several; finds the items listed for a query, see `SEVERAL_LABELS`"""
 
-    @property
+    @cached_property
     def num_queries(self) -> int:
         """Number of queries."""
         return len(self.run_start)
@@ -139,7 +139,7 @@ class Relevance(Displayed):
         """Number of gallery items listed for the queries, all together."""
         return int(self._lengths.sum())
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Device of the labels."""
         return self.run_start.device

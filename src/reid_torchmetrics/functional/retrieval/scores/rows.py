@@ -51,7 +51,7 @@ class Rows:
         self.size = self._starts[-1] if kept is None else len(kept)
         self.dimension = blocks[0].shape[1]
         self.device = blocks[0].device
-        self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
+        self.dtype = reduce(torch.promote_types, {block.dtype for block in blocks}, torch.float32)
         self._only_block = self._blocks[0] if kept is None and len(blocks) == 1 else None
         self._norms: dict[torch.dtype, Tensor] = {}
         # Of all rows that these were selected from.

@@ -62,7 +62,7 @@ class Scores(ABC):
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
 
-    @property
+    @functools.cached_property
     def product_shape(self) -> BlockShape:
         """The shapes of the products for scores of embeddings, on their device."""
         return shape_on(self.device)

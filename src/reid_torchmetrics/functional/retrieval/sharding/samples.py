@@ -110,7 +110,7 @@ class Samples:
         gallery = (self.roles & GALLERY) // GALLERY
         return replace(self, roles=queries * GALLERY + gallery)  # QUERY is 1
 
-    @property
+    @cached_property
     def index(self) -> Tensor | None:
         """The number of each sample in its data set; None if it is not given."""
         return self.labels.get("index")
@@ -119,7 +119,7 @@ class Samples:
         """Number of samples."""
         return len(self.roles)
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Device of the labels."""
         return self.roles.device
