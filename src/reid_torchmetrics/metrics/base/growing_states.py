@@ -25,7 +25,7 @@ from torchmetrics.utilities.prints import rank_zero_only
 
 from reid_torchmetrics._arrays import compute_device, lacks_float64
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.world import Alone, WarningLog, World, concluding
+from reid_torchmetrics.functional.world import ALONE, Alone, WarningLog, World, concluding
 
 from .process_group import DistributedWorld
 
@@ -118,7 +118,7 @@ class GrowingStates(Metric):
         """Sync as the base class does; an exception inside is raised on all processes, and the metric is unsynced."""
         try:
             # Steps after `compute` may fail as well, such as copying the value. Then no process may cache the value.
-            with super().sync_context(*args, **kwargs), concluding(self._world):
+            with super().sync_context(*args, **kwargs), concluding(self._processes or ALONE):
                 yield
         except BaseException:
             if self._is_synced:

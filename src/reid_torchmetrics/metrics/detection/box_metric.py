@@ -276,7 +276,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         A result that is copied is computed in inference mode, where every operation takes less time.
         """
         device = self._device_of_images()
-        if device.type != "cpu" or self._world.size > 1:
+        if device.type != "cpu" or (self._processes is not None and self._processes.size > 1):
             return work()
         with torch.inference_mode(is_copied or torch.is_inference_mode_enabled()):
             return workers.run(work, device)

@@ -126,7 +126,7 @@ class Sides(NamedTuple):
     @classmethod
     def of(cls, boxes: Boxes) -> Sides:
         """Return the sides of boxes [x, y, width, height] as in COCO: the right edge is x + width."""
-        left, top, width, height = _columns(boxes)
+        left, top, width, height = boxes.T.to(torch.float64, memory_format=torch.contiguous_format).unbind()
         return cls(left, top, left + width, top + height, width * height)
 
     @classmethod
@@ -137,7 +137,7 @@ class Sides(NamedTuple):
         the right and bottom edges are the last pixels inside: both edges count, and a box is one pixel wider and higher
         than the difference of its edges.
         """
-        left, top, width, height = _columns(boxes)
+        left, top, width, height = boxes.T.to(torch.float64, memory_format=torch.contiguous_format).unbind()
         right = left + width + int(whole_pixels)
         bottom = top + height + int(whole_pixels)
         return cls(left, top, right, bottom, (right - left) * (bottom - top))
@@ -145,11 +145,6 @@ class Sides(NamedTuple):
     def at(self, rows: Tensor) -> Sides:
         """Return the sides of the boxes of some rows."""
         return Sides(*(column.index_select(0, rows) for column in self))
-
-
-def _columns(boxes: Boxes) -> tuple[Tensor, ...]:
-    """Return the columns in float64, converted together."""
-    return boxes.T.to(torch.float64, memory_format=torch.contiguous_format).unbind()
 
 
 def common_areas(boxes: Sides, others: Sides) -> Tensor:

@@ -386,10 +386,10 @@ def _propose_in_turn(
     num_detections = match_at.shape[1]
     num_ground_truths = best.shape[1]
     # Memory of the tensors, for reading and writing one value at a time.
-    match = _memory(match_at)
-    best_of = _memory(best)
-    ground_truth = _memory(ground_truths)
-    passed, following, first_ignored = map(_memory, next_choice)
+    tensors = (match_at, best, ground_truths, *next_choice)
+    match, best_of, ground_truth, passed, following, first_ignored = (
+        tensor.view(-1).numpy().data for tensor in tensors
+    )
 
     for threshold, proposer, first_place in proposals:
         detection = proposer
@@ -414,10 +414,6 @@ def _propose_in_turn(
                 place = first_ignored[last_place]
             if passed[place] <= threshold:
                 break
-
-
-def _memory(tensor: Tensor) -> memoryview:
-    return tensor.view(-1).numpy().data
 
 
 def _reject(
