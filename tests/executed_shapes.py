@@ -13,6 +13,8 @@ from typing import Any
 import beartype  # noqa: F401 - here, not when a check is compiled, which may be within a callback of a weak reference
 import jaxtyping
 
+from tests.profiles import PROFILE
+
 _counts: list[list[int]] = []
 """the number of checked calls of each function, as its only item: the quickest to read, and most calls do no more"""
 _most = [0]
@@ -39,7 +41,8 @@ def install() -> None:
     """Check the arguments and results of each function of a module or class; to be called before the package's import.
 
     Functions within functions are left alone: their checks would be compiled anew by each call of the outer one, which
-    took a sixth of the whole suite.
+    took a sixth of the whole suite. Those without arrays are checked in a nightly run only: four of five calls are
+    theirs, and mypy knows their types.
     """
     decorator_of = jaxtyping.jaxtyped
 
@@ -56,6 +59,8 @@ def _first_calls(defined: Any, decorate: Callable[[Any], Any]) -> Any:
     if inspect.isclass(defined):
         if dataclasses.is_dataclass(defined) and inspect.isfunction(vars(defined).get("__init__")):
             defined.__init__ = _first_calls(defined.__init__, decorate)
+        return defined
+    if PROFILE != "nightly" and not re.search("Tensor|[Aa]rray", str(defined.__annotations__)):
         return defined
     checked = cache(lambda: decorate(_without_options(defined)))  # to compile the checks takes half of the import
     count = [0]
