@@ -87,7 +87,7 @@ def assert_written(image, shape, kind):
 
 
 @pytest.mark.filterwarnings("ignore:The 8 numbers")
-@examples(300)
+@examples(160)
 @given(st.integers(0, 10**6), st.sampled_from(sorted(KINDS)))
 def test_few_lines_are_read_as_they_were_written_or_refused(tmp_path_factory, seed, kinds):
     rng = random.Random(seed)  # noqa: S311 - not for secrets
