@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from reid_torchmetrics import _arrays, _hints, _names, data
-from reid_torchmetrics.files import ImagesByName, bare_name, check_apart, natural_order
+from reid_torchmetrics.files import ImagesByName, check_apart, natural_order
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
@@ -129,7 +129,7 @@ def labels_of_file_names(
         return {}
     pattern = rules.file_names or "market1501"
     try:
-        labels = data.labels_from_names(file_names.tolist(), pattern)
+        labels = data.labels_from_names(file_names.astype(str).tolist(), pattern)
     except ValueError as error:
         rule = str(error).replace("`paths`", f"the file names of the {role}")
         remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
@@ -222,9 +222,6 @@ def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:
     rows: dict[str, list[Any]] = {}
     for name in names.tolist():
         rows[name] = rows_of_names.find(name)
-        stem = bare_name(name)
-        if not rows[name] and stem.isdecimal():  # tables may lack the first zeros of numbers
-            rows[name] = rows_of_names.find(int(stem))
     for name, found in rows.items():
         if len(found) > 1:
             got = f"rows {_hints.listed(found)} for {name!r}"

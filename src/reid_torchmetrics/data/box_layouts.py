@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -60,12 +61,22 @@ def _join_classes(true_classes: set[str], classes: set[str]) -> tuple[str, ...]:
     """Return the classes of both sides in ascending order.
 
     Raises:
-        ValueError: both have classes, and none in common.
+        ValueError: both have classes, and none in common, or one of them in two spellings.
     """
     if true_classes and classes and true_classes.isdisjoint(classes):
         got = f"{_hints.listed(sorted(classes))} where these have {_hints.listed(sorted(true_classes))}"
         raise ValueError(f"`results` must have a class in common with the ground truths; got {got}.")
+    true_spellings = {_bare_class(name): name for name in true_classes - classes}
+    for name in sorted(classes - true_classes):
+        if _bare_class(name) in true_spellings:
+            got = f"{name!r} where these have {true_spellings[_bare_class(name)]!r}"
+            raise ValueError(f"`results` must spell classes as the ground truths do; got {got}.")
     return tuple(sorted(true_classes | classes))
+
+
+def _bare_class(name: str) -> str:
+    """Return the name of a class without case, spaces and the signs for them."""
+    return re.sub(r"[\s_-]", "", name).casefold()
 
 
 def _lines(folder: Path) -> Iterator[list[str]]:
@@ -76,17 +87,25 @@ def _lines(folder: Path) -> Iterator[list[str]]:
 
 
 def _layout_of_lines(folders: list[Path]) -> str | None:
-    """Return the layout of the first lines of two folders; None unless both begin with the name of a class."""
+    """Return the layout of the first lines of two folders; None unless both begin with the name of a class.
+
+    Raises:
+        ValueError: one of them begins with a name, and the other with a number, or they have two layouts.
+    """
+    first_lines = []
     names = set()
     for folder in folders:
         words = next(_lines(folder), [])
         if words and is_number(words[0]):
-            return None
-        if len(words) in _NUM_KITTI:
+            names.add("")
+        elif len(words) in _NUM_KITTI:
             names.add("kitti")
         elif len(words) in _NUM_CARTUCHO:
             names.add("cartucho")
-    return names.pop() if len(names) == 1 else None
+        first_lines.append(f"{' '.join(words)!r} in {str(folder)!r}")
+    if len(names) > 1:
+        raise ValueError(f"`labels` and `results` must have lines of one layout; got {' and '.join(first_lines)}.")
+    return max(names, default="") or None
 
 
 def _classes_of_table(path: Path) -> set[str] | None:

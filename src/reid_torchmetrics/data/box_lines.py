@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks, _hints, _names
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.files import bare_name, check_apart
+from reid_torchmetrics.files import ImagesByName, check_apart
 
 from .folders import Folder, list_files, warn_of_exchange
 from .image_sizes import ImageSizes, Sizes, are_shares
@@ -75,12 +75,10 @@ def pair_images(ground_truths: LineTable, detections: LineTable, folder: Folder,
         ValueError: Two names on one side belong to one image, or the sides have no image in common.
     """
     argument, names = ground_truths.argument, ground_truths.files
-    by_bare_name: dict[str, list[str]] = {}
-    for name in names:
-        by_bare_name.setdefault(bare_name(name), []).append(name)
-    images: dict[str, list[str]] = {}
+    by_name = ImagesByName(list(names), list(names))
+    images: dict[str, list[Any]] = {}
     for name in detections.files:
-        candidates = [name] if name in names else by_bare_name.get(bare_name(name), [name])
+        candidates = [name] if name in names else by_name.find(name) or [name]
         if len(candidates) > 1:
             got = f"{_hints.listed(candidates, str)} for {name!r}"
             raise ValueError(f"`{argument}` must have one name for each image; got {got}.")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks, _hints, _names
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
@@ -28,7 +29,7 @@ from .yolo_layouts import (
     sizes_by_length,
     usual_layout,
 )
-from .yolo_names import check_named, class_numbers, find_name_file, is_note, read_yolo_names
+from .yolo_names import class_numbers, find_name_file, is_note, read_yolo_names
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
 _LEAST_SHARE_LEAVING = 0.03
@@ -175,14 +176,27 @@ def _match_classes(
         return None, []
     names = read_yolo_names(name_file)
     notes = [f"names of classes from {name_file}"] if needs_names else []
-    check_named(ground_truths.classes, names, str(name_file))
+    _check_named(ground_truths, names, name_file)
     result_names = read_yolo_names(result_file) if result_file is not None and may_differ else names
     if result_names == names:
-        check_named(detections.classes, names, str(name_file))
+        _check_named(detections, names, name_file)
     else:
         detections.classes = class_numbers(detections.classes, result_names, names, str(result_file))
         notes.append(f"classes of detections by their names in {result_file}")
     return names, notes
+
+
+def _check_named(shapes: _ShapesOfLines, names: Mapping[int, str], source: Path) -> None:
+    """Raise unless each class has a name.
+
+    Raises:
+        ValueError: A class has none; SAHI and labelformat write ids of COCO, from 1, beside names that count from 0.
+    """
+    is_unnamed = np.isin(shapes.classes, list(names), invert=True)
+    if is_unnamed.any():
+        listed = f"{_hints.listed(names.values())} for {min(names)} to {max(names)}"
+        rule = f"classes that have a name in {source}, {listed}, and are not counted from 1"
+        raise shapes.lines.fault(int(is_unnamed.argmax()), rule)
 
 
 def _find_exchanged_layout(
@@ -330,7 +344,10 @@ def _check_order(shapes: _ShapesOfLines) -> None:
     num_leaving = int(np.count_nonzero(leaves_image))
     if num_leaving < max(_LEAST_LEAVING, _LEAST_SHARE_LEAVING * len(numbers)):
         return
-    num_faults = {"center, width and height, and not two corners": (boxes[:, 2:] < boxes[:, :2]).any(axis=1)}
+    num_faults = {
+        "center, width and height, and not two corners": (boxes[:, 2:] < boxes[:, :2]).any(axis=1),
+        "center, width and height, and not the left top corner": (boxes[:, :2] + boxes[:, 2:] > MOST_SHARE).any(axis=1),
+    }
     if shapes.lines.are_results:
         num_faults["the confidence behind the box"] = _leave_image(numbers[:, 1:])
     for rule, is_fault in num_faults.items():

@@ -85,18 +85,6 @@ def is_note(path: Path) -> bool:
     return bool(words) and not is_label
 
 
-def check_named(labels: Int[NDArray[np.int64], " objects"], names: Mapping[int, str], source: str) -> None:
-    """Raise unless each class has a name.
-
-    Raises:
-        ValueError: A class has none; SAHI and labelformat write ids of COCO, from 1, beside names that count from 0.
-    """
-    unnamed = set(labels.tolist()) - names.keys()
-    if unnamed:
-        got = f"{min(unnamed)} where {_hints.listed(names.values())} are for {min(names)} to {max(names)}"
-        raise ValueError(f"{source}: each class must have a name; got {got}; are the classes counted from 1?")
-
-
 def class_numbers(
     labels: Int[NDArray[np.int64], " objects"], label_names: Mapping[int, str], names: Mapping[int, str], source: str
 ) -> Int[NDArray[np.int64], " objects"]:

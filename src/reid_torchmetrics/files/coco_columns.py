@@ -337,7 +337,9 @@ def unknown_id(row_list: RowList, key: str, ids: Collection[Any]) -> str:
         if row[key] not in ids:
             first_ids = ", ".join(map(repr, islice(ids, _MAX_IDS))) or "none"
             ellipsis = ", ..." if len(ids) > _MAX_IDS else ""
-            ending = "; are yours counted from 0?" if is_category and row[key] == 0 else "."
+            ending = "."
+            if is_category and row[key] in (0, len(ids)):
+                ending = f"; are yours counted from {int(row[key] > 0)}?"
             name = "categories" if is_category else "images"
             return (
                 f"`{row_list.source}` must have {row_list.name} in {name} of the data set only; got"

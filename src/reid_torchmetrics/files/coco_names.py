@@ -66,9 +66,11 @@ def rows_of_data_set(
 
 
 def are_results(content: Any) -> bool:
-    """Return whether a file holds detections as a data set: annotations, all with a score."""
+    """Return whether a file holds detections as a data set: annotations, some with a score."""
     rows = content.get("annotations") if isinstance(content, dict) else None
-    return isinstance(rows, list) and len(rows) > 0 and all(isinstance(row, dict) and "score" in row for row in rows)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return False
+    return any("score" in row for row in rows)
 
 
 def _names_and_ids(rows: Any, key: str) -> tuple[list[str], list[Any]]:

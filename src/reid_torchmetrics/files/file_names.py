@@ -88,6 +88,8 @@ class ImagesByName:
             return list(dict.fromkeys(images))
         parts = _parts(reference, has_suffix=False)
         candidates = self._by_stem.get(parts.last) or self._by_stem.get(parts.stem, [])
+        if not candidates and parts.stem.isdecimal():  # without the first zeros, or with others
+            return self.find(int(parts.stem))
         with_equal_suffix = [candidate for candidate in candidates if candidate[0].last == parts.last]
         if with_equal_suffix:
             candidates = with_equal_suffix

@@ -14,11 +14,12 @@ from .access import read_json
 
 _GLOBOX = "convert it by `globox.AnnotationSet.{}.save_coco('coco.json', auto_ids=True)`"
 _LISTED = "convert it by `Path('results.json').write_text(json.dumps({}))`"
-_PICKLED = "`DetectionMAP.update` takes the dicts of `{}`, and {} writes JSON of COCO, {}"
+_PICKLED = "`reid_torchmetrics.DetectionMAP.update` takes the dicts of `{}`, and {} writes JSON of COCO, {}"
 _MMDET = _PICKLED.format("pickle.load(file)", "mmdet", "PREFIX.bbox.json with `test_evaluator.outfile_prefix='PREFIX'`")
 _DETECTRON = _PICKLED.format("torch.load(path)", "detectron2", "coco_instances_results.json in the same folder")
 _LINES = _LISTED.format("[json.loads(line) for line in file]")
 
+_RENAMED = _LISTED.format("{{'annotations' if key == {!r} else key: rows for key, rows in json.load(file).items()}}")
 _TABLE = "convert it by `{}.to_json('results.json', orient='records')`"
 
 _BY_SUFFIX = {
@@ -113,6 +114,8 @@ def _remedy_of_rows(content: Any) -> str:
     if "image_id" in content:  # columns, or the only line of a file
         return _TABLE.format("pandas.read_json(path)") if isinstance(content["image_id"], dict) else _LINES
     lists = [key for key, rows in content.items() if _has_rows(rows, "image_id")]
+    if lists and "images" in content:  # a data set, whose ids are those of its own images and categories
+        return _RENAMED.format(lists[0])
     if lists and len(content) > 1 and all(isinstance(rows, list) for rows in content.values()):
         return _LISTED.format("[row for rows in json.load(file).values() for row in rows]")
     return _LISTED.format(f"json.load(file)[{lists[0]!r}]") if len(lists) == 1 else ""
