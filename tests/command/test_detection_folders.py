@@ -269,3 +269,45 @@ def test_classes_of_two_spellings_are_refused(layout, tmp_path, capsys):
     assert main(["detect", *(str(tmp_path / f"{side}{suffix}") for side in ("labels", "results"))]) == 1
     message = "`detections` must have a class in common with the ground truths; got 'Cat' where these have 'cat'."
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("layout", ["cartucho", "open_images"])
+def test_one_class_in_two_spellings_is_refused(layout, tmp_path, capsys):
+    paths = []
+    for side, name in (("a", "traffic_light"), ("b", "Traffic light" if layout == "open_images" else "Traffic-Light")):
+        score = "" if side == "a" and layout == "cartucho" else "0.5"
+        if layout == "cartucho":
+            paths.append(tmp_path / side)
+            paths[-1].mkdir()
+            (paths[-1] / "1.txt").write_text(f"dog {score} 0 0 9 9\n{name} {score} 0 0 5 5\n", encoding="utf-8")
+        else:
+            paths.append(tmp_path / f"{side}.csv")
+            rows = "".join(f"1,{label},{score},0,.9,0,.9,0\n" for label in ("dog", name))
+            header = "ImageID,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf\n"
+            paths[-1].write_text(header + rows, encoding="utf-8")
+    assert main(["detect", *map(str, paths)]) == 1
+    assert re.search(
+        r"must spell classes as the ground truths do; got 'T.*' where these have 'traf", capsys.readouterr().err
+    )
+
+
+LINES = {
+    "yolo": ("0 .5 .5 .2 .2", "0 .5 .5 .2 .2 .9"),
+    "cartucho": ("cat 0 0 9 9", "cat .9 0 0 9 9"),
+    "kitti": (f"Car 0 0 0 0 0 9 9{' 0' * 7}", f"Car 0 0 0 0 0 9 9{' 0' * 7} .9"),
+}
+
+
+@pytest.mark.parametrize("found", LINES)
+@pytest.mark.parametrize("true", LINES)
+def test_images_lack_the_first_zeros_on_one_side_and_layouts_are_one(true, found, tmp_path, capsys):
+    for side, name, text in (("a", "007", LINES[true][0]), ("b", "7", LINES[found][1])):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / f"{name}.txt").write_text(text, encoding="utf-8")
+    status = main(["detect", str(tmp_path / "a"), str(tmp_path / "b"), "--json", "-"])
+    said = capsys.readouterr()
+    if true == found:
+        assert json.loads(said.out)["numbers"]["map"]["value"] == pytest.approx(1)
+    else:
+        assert status == 1
+        assert re.search(r"must have lines of one layout; got '.*' in '.*a' and '.*' in '.*b'", said.err)

@@ -244,3 +244,36 @@ def test_sequences_that_number_the_tracks_of_each_side_are_left_out(tmp_path, ca
         feat = rng.normal(size=(number, 4))
         np.savez(paths[-1], feat=feat, pid=identities, cam=cameras, track_id=np.arange(number))
     assert "no sequences, as their numbers count the tracks" in printed_map(capsys, *paths)[1]
+
+
+CAMERAS = {
+    "zeros": (["01", "02"], ["1", "2"], True),
+    "case": (["c1", "c2"], ["C1", "C2"], True),
+    "sequences": (["c1", "c2"], ["c1s1", "c2s3"], True),
+    "others": (["air1", "air2"], ["ground3", "ground4"], False),
+    "some": (["c1", "c2"], ["c1", "C2"], False),
+    "words": (["north", "south"], ["North", "South"], True),
+}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("names", CAMERAS)
+def test_cameras_that_differ_in_their_spelling_alone_are_told(names, tmp_path, capsys):
+    query, gallery, is_told = CAMERAS[names]
+    for side, cameras in (("q", query), ("g", gallery)):
+        np.savez(tmp_path / f"{side}.npz", feat=np.eye(2), pids=[1, 2], camids=cameras)
+    command.main(["evaluate", str(tmp_path / "q.npz"), str(tmp_path / "g.npz")])
+    assert ("`cameras` have no name in common" in capsys.readouterr().err) == is_told
+
+
+def test_names_that_are_numbers_and_arrays_without_a_meaning_are_said(tmp_path, capsys):
+    np.save(tmp_path / "q.npy", np.eye(2))
+    (tmp_path / "q.csv").write_text("name,camera,vehicle\n4,1,7\n5,2,8\n", encoding="utf-8")
+    words = ["evaluate", str(tmp_path / "q.npy"), str(tmp_path / "q.npy"), "--labels", *[str(tmp_path / "q.csv")] * 2]
+    assert command.main(words) == 1
+    said = capsys.readouterr().err
+    assert "the file names of the query must have the pattern 'market1501' in each name; got '4'" in said
+    assert command.main([*words, "--names", "identities=name", "--same-camera", "keep"]) == 0
+    (tmp_path / "q.csv").write_text("camera,vehicle\n1,7\n2,8\n", encoding="utf-8")
+    assert command.main(words) == 1
+    assert "`vehicle` without a meaning" in capsys.readouterr().err

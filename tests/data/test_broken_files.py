@@ -122,7 +122,7 @@ BROKEN = [
     (read_labels, "a.csv", b"pid,camid\n1,2\0\n", "the file must be comma-separated values in UTF-8, rows as long as the first, which names them; got a null character."),
     (read_retrieved, "a.json", b'{"q": ["a", 1]}', JSON + " ['a', 1] for 'q'."),
     (read_retrieved, "a.json", b'{"q": {"a": "0.5"}}', JSON + " ['0.5'] for 'q'."),
-    (read_retrieved, "a.json", b'[[["a", 0.5]]]', JSON + " [['a', 0.5]] for 0."),
+    (read_retrieved, "a.json", b'[[["a", 0.5]]]', JSON + " [['a', 0.5]] for 0: convert"),
     (read_retrieved, "a.json", b"[" * 100_000, f"{JSON} RecursionError: "),
     (read_ground_truth, "a.qrels", b"q 0 d 1.5\n", "1: a line must be query 0 item grade; got 'q 0 d 1.5'."),
     (read_ground_truth, "a.qrels", b"\n", "the file must have lines of query 0 item grade; got none."),

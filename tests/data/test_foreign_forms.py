@@ -34,6 +34,10 @@ def as_records():
     return [{"feat": row, "pids": int(identity)} for row, identity in zip(X.tolist(), IDS, strict=True)]
 
 
+def as_tensors(rows):
+    return [{name: torch.tensor(value) for name, value in row.items()} for row in rows]
+
+
 def write_stream(path):
     table = pytest.importorskip("pyarrow").Table.from_pylist(as_records())
     with path.open("wb") as file, pytest.importorskip("pyarrow.ipc").new_stream(file, table.schema) as writer:
@@ -56,6 +60,14 @@ ARRAYS = {
     "a.pt": lambda path: torch.save({"feat": X, "pids": IDS}, path),
     "a.txt": lambda path: np.savetxt(path, X),
     "a.fbin": lambda path: path.write_bytes(np.array(X.shape, "i4").tobytes() + X.astype("f4").tobytes()),
+    "lines.json": lambda path: pd.DataFrame(as_records()).to_json(path, orient="records", lines=True),
+    "samples.pt": lambda path: torch.save(as_tensors(as_records()), path),
+    "batches.pt": lambda path: torch.save(
+        as_tensors([{"feat": X[:2], "pids": IDS[:2]}, {"feat": X[2:], "pids": IDS[2:]}]), path
+    ),
+    "tuple.pt": lambda path: torch.save((torch.tensor(X), torch.tensor(IDS)), path),
+    "by_name.pt": lambda path: torch.save(dict(zip("abc", torch.tensor(X), strict=True)), path),
+    "by_name.npz": lambda path: np.savez(path, **dict(zip("abc", X, strict=True))),
     "list.pt": lambda path: torch.save([torch.tensor(row) for row in X], path),
 }
 
@@ -73,11 +85,15 @@ def test_the_line_in_the_message_makes_embeddings_of_the_file(name, tmp_path, mo
         known["array"] = np.load(path, allow_pickle=True)
     if name == "list.pt":
         known["tensors"] = torch.load(path)
+    if name.startswith("by_name"):
+        known["arrays"] = dict(np.load(path)) if name.endswith("npz") else torch.load(path)
+    known["names"] = ["features", "identities"]
     with path.open("rb") as known["file"]:
         exec(line, known)  # noqa: S102 - the line of the message, as a user would paste it
     converted = [each for each in tmp_path.iterdir() if each != path] or [path]
     (samples,) = read_samples(converted[0])
     assert samples.embeddings.tolist() == X.tolist()
+    assert samples.names is None or samples.names.tolist() == [*"abc"]
     assert [*samples.labels.values()] == [] or samples.labels["identities"].tolist() == IDS.tolist()
 
 
@@ -102,6 +118,7 @@ LISTS = {
     "hits.json": lambda path: path.write_text(
         json.dumps([[{"corpus_id": k} for k in row] for row in ([2, 0], [1, 3])]), encoding="utf-8"
     ),
+    "pairs.json": lambda path: path.write_text("[[[2, 0.5], [0, 0.25]], [[1, 0.5], [3, 0.25]]]", encoding="utf-8"),
     "a.npz": lambda path: np.savez(path, I=[[2, 0], [1, 3]]),
     "a.pt": lambda path: torch.save(torch.tensor([[2, 0], [1, 3]]), path),
     "a.mat": lambda path: scipy.io.savemat(path, {"I": [[2, 0], [1, 3]]}),
@@ -117,6 +134,10 @@ RUNS = {
     ),
 }
 """a run as other tools write it: MTEB by subset and split"""
+RUNS |= {
+    "records.json": lambda path: long_table().to_json(path, orient="records"),
+    "results.json": lambda path: path.write_text(json.dumps({"results": RUN}), encoding="utf-8"),
+}
 
 
 def long_table():
@@ -173,6 +194,55 @@ def test_a_class_of_another_package_is_not_said_to_be_converted(tmp_path):
     torch.save({"feat": torch.nn.Linear(2, 2)}, tmp_path / "a.pt")
     with pytest.raises(ValueError, match=r"got the class torch\.nn\.modules\.linear\.Linear\.$"):
         read_samples(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"distance": [0.5], "same": [1]}, "`scores`, higher for closer pairs, and `same`, one of each; got distance"),
+        ({"score": [0.5, 0.4], "same": [1, -1]}, "`same` 1 or 0; got float64 [2] and -1."),
+        ({"score": [0.5], "same": ["yes"]}, "`same` 1 or 0; got float64 [1] and 'yes'."),
+    ],
+)
+def test_pairs_of_other_columns_and_flags_are_named(columns, message, tmp_path):
+    pd.DataFrame(columns).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_pairs(tmp_path / "a.csv")
+
+
+def test_flags_of_pairs_may_be_a_column_of_a_table(tmp_path):
+    (tmp_path / "pairs.csv").write_text("label,a,b\n1,x,y\n0,x,z\n", encoding="utf-8")
+    (tmp_path / "scores.txt").write_text("0.9\n0.4\n", encoding="utf-8")
+    assert read_pairs(tmp_path / "pairs.csv", tmp_path / "scores.txt")[1].tolist() == [True, False]
+
+
+def test_lists_in_parquet_that_are_no_labels_are_named(tmp_path):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"pid": [[1], [2]]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"got none, and without a reader `pid`, list<"):
+        read_labels(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("content", ["{}", "[]"])
+def test_json_without_lists_is_refused(content, tmp_path):
+    (tmp_path / "a.json").write_text(content, encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=re.escape(f"the file must be JSON of queries with their lists; got {content}.")
+    ):
+        read_retrieved(tmp_path / "a.json")
+
+
+def test_embeddings_with_a_column_for_each_sample_are_said_to_be_transposed(tmp_path):
+    np.savez(tmp_path / "a.npz", feat=X.T, pids=IDS)
+    with pytest.raises(
+        ValueError, match=r"`feat` must have a row .* shape \[4, 3\], .* transposed, as `pids` has 3 values"
+    ):
+        read_samples(tmp_path / "a.npz")
+
+
+def test_counted_columns_may_be_in_any_order(tmp_path):
+    pd.DataFrame(X, columns=[f"f{k}" for k in range(4)]).iloc[:, [3, 0, 2, 1]].to_csv(tmp_path / "a.csv", index=False)
+    assert read_samples(tmp_path / "a.csv")[0].embeddings.tolist() == X.tolist()
 
 
 def test_flags_of_pairs_and_their_scores_are_two_arrays(tmp_path, monkeypatch, capsys):

@@ -19,6 +19,7 @@ RETRIEVED = {
     "hloc pairs": ("pairs.txt", "q/1.jpg db/7.jpg\nq/1.jpg db/3.jpg\n", {"q/1.jpg": ["db/7.jpg", "db/3.jpg"]}),
     "MSLS predictions": ("predictions.csv.txt", "kA kB kC kD\nkE kF kG kH\n", {"kA": [*"BCD"], "kE": [*"FGH"]}),
     "Kaggle": ("submission.csv", "id,images\nq1,a b\nq2,\n", {"q1": ["a", "b"], "q2": []}),
+    "a row for each item": ("run.csv", "query,item\nq1,b\nq1,a\nq2,a\n", {"q1": ["b", "a"], "q2": ["a"]}),
     "VisDA": ("result.txt", "3 1 0\n3 2 0\n", [[3, 1, 0], [3, 2, 0]]),
     "whole scores by their header": (
         "run.tsv",
@@ -129,7 +130,7 @@ def test_a_line_of_another_form_is_named(read, text, form, message, tmp_path):
         read(written(tmp_path / "a.txt", text), form=form)
 
 
-@pytest.mark.parametrize("text", ["id,images\nq,a\nq,b\n", "id,images,Usage\nq,a,Public\n", "q1,a b\nq2,c d\n", ""])
+@pytest.mark.parametrize("text", ["id,images\nq,a b\nq,b c\n", "id,images,Usage\nq,a,Public\n", "q1,a b\nq2,c d\n", ""])
 def test_a_csv_of_other_columns_is_no_list(text, tmp_path):
     with pytest.raises(ValueError, match=r"a\.csv: the file must be comma-separated values, a query and its items by"):
         read_retrieved(written(tmp_path / "a.csv", text))

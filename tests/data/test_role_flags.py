@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 from reid_torchmetrics.data import find_self_index, read_labels, read_samples
 
@@ -67,6 +68,18 @@ def test_files_of_embeddings_have_the_same_flags(columns, roles, tmp_path):
     path = npz_of(tmp_path / "a.npz", feat=np.eye(4), pid=[7, 7, 7, 7], **columns)
     for role in (None, "query", "gallery"):
         assert read_samples(path, role=role)[0].roles.tolist() == ROLES[roles]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pt"])
+def test_a_number_of_queries_says_that_the_first_samples_are_queries(suffix, tmp_path):
+    arrays = {"feats": torch.eye(4), "pids": [7, 7, 7, 7], "num_query": torch.tensor(2)}
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".pt":
+        torch.save(arrays, path)
+    else:
+        np.savez(path, feats=np.eye(4), pids=arrays["pids"], num_query=2)
+    assert read_samples(path)[0].roles.tolist() == [QUERY, QUERY, GALLERY, GALLERY]
+    assert read_labels(path)["roles"].tolist() == [QUERY, QUERY, GALLERY, GALLERY]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -98,7 +98,7 @@ def test_names_are_found_under_the_names_of_other_tools(tmp_path, file):
     (detections,), _ = read_yolo(*folders)
     assert detections["labels"].tolist() == [2]
     (folders[0] / "a.txt").write_text("3 .5 .5 .2 .2", encoding="utf-8")  # as SAHI writes COCO's ids from 1
-    with pytest.raises(ValueError, match=r"must have a name; got 3 where 'a', 'b', 'c' are for 0 to 2; .* from 1\?$"):
+    with pytest.raises(ValueError, match=r"a name in .*, 'a', 'b', 'c' for 0 to 2, .* from 1; got '3 .*a.txt:1\.$"):
         read_yolo(*folders)
 
 
@@ -141,4 +141,6 @@ def test_a_file_without_names_is_passed_over(tmp_path, capsys):
 def test_a_class_without_a_name_is_refused_on_both_sides(lines, tmp_path, capsys):
     (tmp_path / "classes.txt").write_text("cat\ndog\n", encoding="utf-8")
     assert main(["detect", *map(str, folders_of(tmp_path, **lines))]) == 1
-    assert "each class must have a name; got 2 where 'cat', 'dog' are for 0 to 1" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "`ground_truths`" if "labels" in lines else "`detections`" in said
+    assert "classes.txt, 'cat', 'dog' for 0 to 1, and are not counted from 1; got '2 .5 .5 .2 .2" in said

@@ -1,5 +1,6 @@
 """COCO's files that do not fit: the message says what to do."""
 
+import json
 import re
 import warnings
 from pathlib import Path
@@ -172,3 +173,39 @@ def test_results_of_coco_with_names_of_files_get_the_ids_of_the_images(write):
         # The id 2 is that of another image.
         told = ["resFile: images by `file_name`, not by `image_id`"] * (images == [7])
         assert [str(warning.message) for warning in caught] == told
+
+
+def converted(message, path, known):
+    line = re.search(r"convert it by `(.*)`", message)[1]
+    with path.open(encoding="utf-8") as file:
+        exec(line, {"json": json, "Path": Path, "file": file, **known})  # noqa: S102 - as a user would paste it
+    return "results.json", "gt.json"
+
+
+def test_a_list_of_predictions_beside_tables_of_its_own_becomes_annotations(write):
+    rows = [row | {"image_id": 5, "category_id": 9} for row in results(2)]
+    own = {"images": [{"id": 5, "file_name": "000001.jpg"}], "categories": [{"id": 9, "name": "2"}]}
+    paths = write({"predictions": rows} | own, data_set())
+    preds, _ = DetectionMAP.coco_to_tm(*converted(refusal(paths), Path(paths[0]), {}))
+    assert [item["labels"].tolist() for item in preds] == [[], [2], []]
+
+
+def test_lines_of_json_are_made_a_list(write):
+    paths = write([], data_set())
+    Path(paths[0]).write_text("".join(f"{json.dumps(row)}\n" for row in results(1, 7)), encoding="utf-8")
+    preds, _ = DetectionMAP.coco_to_tm(*converted(refusal(paths), Path(paths[0]), {}))
+    assert [len(item["scores"]) for item in preds] == [1, 0, 1]
+
+
+def test_the_first_annotation_without_a_score_is_named_where_others_have_one(write):
+    rows = results(1, 2)
+    del rows[1]["score"]
+    message = refusal(write(data_set(annotations=rows), data_set()))
+    assert "must have `score` in every row of `results`; got the keys" in message
+    assert "`results[1]`" in message
+
+
+@pytest.mark.parametrize(("ids", "label", "first"), [((1, 2, 3), 0, 0), ((0, 1, 2), 3, 1)])
+def test_a_class_beyond_the_others_says_from_where_they_may_be_counted(write, ids, label, first):
+    truth = data_set(categories=[{"id": number, "name": str(number)} for number in ids])
+    assert refusal(write(results(1, label=label), truth)).endswith(f"; are yours counted from {first}?")

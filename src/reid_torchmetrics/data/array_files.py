@@ -250,8 +250,11 @@ def _read_torch(path: Path) -> dict[str, Any]:
     if isinstance(saved, Tensor):
         saved = {UNNAMED: saved}
     if not isinstance(saved, dict):
-        kind = type(saved).__name__
-        raise ValueError(f"a {kind}{conversion(f'{kind} in .pt')}")  # noqa: TRY004 - of a file, not of an argument
+        kind = form = type(saved).__name__
+        if kind == "list" and saved and isinstance(saved[0], dict):
+            are_batches = all(isinstance(value, Tensor) and value.ndim for value in saved[0].values())
+            form = "batches" if are_batches else "samples"
+        raise ValueError(f"a {kind}{conversion(f'{form} in .pt')}")  # noqa: TRY004 - of a file, not of an argument
     arrays = {name if name is UNNAMED else str(name): value for name, value in saved.items()}
     for name, value in arrays.items():
         allowance.spend(f"`{name or 'the tensor'}`", _num_bytes_beyond_file(value))

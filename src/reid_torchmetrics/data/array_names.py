@@ -60,6 +60,7 @@ _KINDS_OF_NUMBERS = {
 MATRICES: tuple[_names.MatrixKind, ...] = ("embeddings", "distances", "scores")
 """contents of a file of samples; without a name from the user, the first one that is in the file"""
 
+_MAX_NOTES = 5
 _PREFIXES = {"query": ("query_", "q_", "q", "probe_"), "gallery": ("gallery_", "g_", "g", "database_")}
 
 
@@ -296,7 +297,8 @@ def find_matrix(
         return kinds[0], names[kinds[0]]
     if rules.kind is None:
         rule = "one array must be the embeddings, distances or scores by its name, or by `names={'embeddings': NAME}`"
-        raise ValueError(f"{rule}; got {describe_contents(arrays, passed_over, '`{}`'.format)}.")
+        contents = describe_contents(arrays, passed_over, "`{}`".format)
+        raise ValueError(f"{rule}; got {contents}{_conversion_of_vectors(arrays)}.")
     matrices = [name for name in arrays if name not in names.values() and len(np.shape(arrays[name])) == 2]
     candidates = [name for name in matrices if kind_of_numbers(name) in ("", rules.kind)]
     if len(candidates) > 1:
@@ -307,6 +309,13 @@ def find_matrix(
         rule = f"one array must be the {rules.kind} by its name, or by `names={{'{rules.kind}': NAME}}`"
         raise ValueError(f"{rule}; got {_quote(arrays)}.")
     return rules.kind, candidates[0]
+
+
+def _conversion_of_vectors(arrays: Mapping[str, Any]) -> str:
+    """Return the line that converts vectors by the names of samples; "" for other arrays."""
+    forms = {(np.shape(values), "float" in str(getattr(values, "dtype", ""))) for values in arrays.values()}
+    are_vectors = len(arrays) > 1 and len(forms) == 1 and min(forms)[1] and len(min(forms)[0]) == 1
+    return conversion("vectors by name") if are_vectors else ""
 
 
 def _quote(names: Collection[str]) -> str:
@@ -349,6 +358,11 @@ def describe_guesses(
         if note:
             lines.append(note)
     lines += [f"no roles from `{name}`, as there are flags" for name in unread_roles]
+    if not names.keys() & {"identities", "positions"}:
+        file_names = _spellings("names", None)
+        others = [name for name in arrays if name not in names.values() and _normalize(name) not in file_names]
+        others = [name for name in others if np.ndim(arrays[name]) == 1 and not name.startswith("column ")]
+        lines += [f"`{name}` without a meaning" for name in others[:_MAX_NOTES]]
     for name, kind in passed_over.items():
         if any(_normalize(name) in _spellings(key, None) for key in FIELD_NAMES):
             lines.append(f"`{name}` is passed over, {kind}")

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from reid_torchmetrics.files import has_json_lines
+
 _DICT_TO_NPZ = "numpy.savez('arrays.npz', **{})"
 _PICKLE = _DICT_TO_NPZ.format("pickle.load(file)")
 _TABLE_TO_PARQUET = "{}.to_parquet('table.parquet')"
@@ -20,6 +22,7 @@ _EXCEL = "pandas.read_excel(path).to_csv('table.csv', index=False)"
 _FEATHER = _TABLE_TO_PARQUET.format("pandas.read_feather(path)")
 _TEXT = "numpy.save('embeddings.npy', numpy.loadtxt(path))"
 _FAISS = "numpy.save('embeddings.npy', index.reconstruct_n(0, index.ntotal))"
+_LISTS = "json.dump({}, open('lists.json', 'w'))"
 _TORCH_LISTS = "numpy.save('lists.npy', torch.load(path).numpy())"
 
 
@@ -62,9 +65,13 @@ CONVERSIONS = {
     "lists in .gz": "Path('lists.txt').write_bytes(gzip.open(path).read())",
     "rows in .csv": _ROWS.format("pandas.read_csv(path)"),
     "rows in .parquet": _ROWS.format("pandas.read_parquet(path)"),
-    "hits in .json": "json.dump([[hit['corpus_id'] for hit in hits] for hits in json.load(file)], "
-    "open('lists.json', 'w'))",
-    "splits in .json": "json.dump(json.load(file)[{!r}][{!r}], open('lists.json', 'w'))",
+    "rows in .json": _ROWS.format("pandas.read_json(path)"),
+    "hits in .json": _LISTS.format("[[hit[{!r}] for hit in hits] for hits in json.load(file)]"),
+    "hits by query in .json": _LISTS.format(
+        "{{query: [hit[{!r}] for hit in hits] for query, hits in json.load(file).items()}}"
+    ),
+    "split in lists": _LISTS.format("json.load(file)[{!r}]"),
+    "splits in lists": _LISTS.format("json.load(file)[{!r}][{!r}]"),
     # Contents of files.
     "records in .pkl": _TABLE_TO_PARQUET.format("pandas.DataFrame(pickle.load(file))"),
     "arrays in .pkl": "numpy.save('embeddings.npy', numpy.stack(pickle.load(file)))",
@@ -80,6 +87,11 @@ CONVERSIONS = {
     "lists as objects": "json.dump([items.tolist() for items in array], file)",
     "texts as objects": "array.astype(str)",
     "list in .pt": "torch.save(torch.vstack(tensors), path)",  # the vectors or batches of the list
+    "samples in .pt": "torch.save(torch.utils.data.default_collate(torch.load(path)), path)",
+    "batches in .pt": "batches = torch.load(path); "
+    "torch.save({key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}, path)",
+    "tuple in .pt": "torch.save(dict(zip(names, torch.load(path))), path)",
+    "vectors by name": "numpy.savez('arrays.npz', embeddings=numpy.stack(list(arrays.values())), names=list(arrays))",
     "NumPy in .pt": _DICT_TO_NPZ.format("torch.load(path, weights_only=False)"),
 }
 """lines of Python by the form of file or contents that they convert"""
@@ -102,6 +114,8 @@ def conversion_of_file(path: Path) -> str:
         form = _form_of_pickle(start)
     elif suffix == ".json" and re.match(rb'\s*\{\s*"columns"\s*:\s*\[', start):
         form = "split in .json"
+    elif suffix == ".json" and has_json_lines(path):
+        form = ".jsonl"
     elif suffix == ".json" and re.match(rb'\s*(\[|\{\s*"[^"]*"\s*:\s*\{)', start):
         form = "records in .json"
     elif suffix == ".arrow" and start and not start.startswith(b"ARROW1"):
@@ -127,14 +141,19 @@ def _form_of_pickle(start: bytes) -> str:
 
 def conversion_of_lists(content: Any) -> str:
     """Return the end of an error message with the line that converts lists in JSON of sentence-transformers or MTEB."""
+    rows = content if isinstance(content, list) else list(content.values())
+    hits = [row[0] for row in rows if isinstance(row, list) and row]
+    if hits:  # items with scores, or objects with a key such as `corpus_id`
+        keys = [0] if isinstance(hits[0], list) else [key for key in hits[0] if key.lower().endswith("id")]
+        form = "hits in .json" if isinstance(content, list) else "hits by query in .json"
+        return conversion(form).format(keys[0]) if keys else ""
     if isinstance(content, list):
-        hits = content[0] if content else None
-        are_hits = isinstance(hits, list) and bool(hits) and isinstance(hits[0], dict) and "corpus_id" in hits[0]
-        return conversion("hits in .json") if are_hits else ""
+        return conversion("rows in .json")
     for subset, splits in content.items():
-        for split, queries in splits.items() if isinstance(splits, dict) else ():
+        for split, queries in splits.items():
             if isinstance(queries, dict):
-                return conversion("splits in .json").format(subset, split)
+                is_nested = any(isinstance(row, dict) for row in queries.values())
+                return conversion("splits in lists" if is_nested else "split in lists").format(subset, split)
     return ""
 
 

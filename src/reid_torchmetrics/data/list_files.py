@@ -196,9 +196,9 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
             remedy = conversion("rows in .csv") if len(header) > 2 else ""
             raise ValueError(f"{_checks.listed(header, str)}{remedy}")
         for query, items in query_rows:
-            if query in lists:
-                raise ValueError(f"{query!r} twice")
-            lists[query] = items.split()
+            if query in lists and len(items.split()) != 1:
+                raise ValueError(f"{query!r} twice, with several items")
+            lists[query] = [*lists.get(query, ()), *items.split()]
     return lists
 
 
@@ -238,7 +238,7 @@ def _read_json(path: Path) -> Any:
         with open_text(path) as file:
             lists = json.load(file, object_pairs_hook=_distinct_names)
         rows = lists.values() if isinstance(lists, dict) else lists
-        if not isinstance(lists, (dict, list)) or not all(isinstance(row, (dict, list)) for row in rows):
+        if not isinstance(lists, (dict, list)) or not lists or not all(isinstance(row, (dict, list)) for row in rows):
             raise ValueError(f"{str(lists)[:40]}")
         for query, row in lists.items() if isinstance(lists, dict) else enumerate(lists):
             if not _are_items(row):

@@ -79,7 +79,8 @@ def read_pairs(
         names_of_scores = [name for name in arrays if name.lower() in PAIR_NAMES["scores"].split()]
         names_of_same = [name for name in arrays if name.lower() in PAIR_NAMES["same"].split()]
         if len(names_of_scores) != 1 or len(names_of_same) != 1:
-            raise file_error(path, "arrays must be `scores` and `same`, one of each", _checks.listed(arrays, str))
+            rule = "arrays must be `scores`, higher for closer pairs, and `same`, one of each"
+            raise file_error(path, rule, _checks.listed(filter(None, arrays), str) or "no names")
         score_values = arrays[names_of_scores[0]]
         same = arrays[names_of_same[0]]
     else:
@@ -90,7 +91,8 @@ def read_pairs(
         flags = np.array([_WORDS_OF_FLAGS[word] for word in flags.tolist()])
     if values.dtype.kind not in "iuf" or len(values) != len(flags) or not np.isin(flags, (0, 1)).all():
         rule = f"scores must be a number for each of {len(flags)} pairs, and `same` 1 or 0"
-        got = f"{values.dtype} {list(np.shape(score_values))} and {flags.dtype}"
+        others = [flag for flag in flags.tolist() if flag not in (0, 1)]
+        got = f"{values.dtype} {list(np.shape(score_values))} and {repr(others[0]) if others else flags.dtype}"
         raise file_error(path if scores is None else Path(scores), rule, got)
     return values.astype(np.float64), flags.astype(bool)
 
@@ -99,7 +101,12 @@ def _read_with_scores(path: Path, scores: Path, form: str | None) -> tuple[Any, 
     """Return the scores from one file, and the flags from a list of pairs, or from an array alone."""
     pairs: list[str] = []
     if path.suffix.lower() in {".csv", ".parquet", *FORMATS}:
-        same = read_arrays(path, TABLES | FORMATS).get(UNNAMED, ())  # as InsightFace's `lfw_list.npy`
+        arrays = read_arrays(path, TABLES | FORMATS)
+        same = arrays.get(UNNAMED, ())  # as InsightFace's `lfw_list.npy`
+        flags = [values for name, values in arrays.items() if name.lower() in PAIR_NAMES["same"].split()]
+        has_scores = any(name.lower() in PAIR_NAMES["scores"].split() for name in arrays)
+        if len(flags) == 1 and not has_scores:
+            (same,) = flags
         if len(same) == 0:
             raise file_error(path, _PLACE_OF_SCORES, scores)
     else:

@@ -4,6 +4,7 @@
     is_query, is_gallery               where it is true     where it is true; an empty cell is false
     is_query alone                     where it is true     where it is false
     is_gallery alone                   where it is false    where it is true
+    num_query                          the first ones       the rest
     split: query, gallery              query                gallery, test, database
     split: query, gallery, train       query                gallery; train is left out
     split: train, test                 test                 train, as in WildlifeDatasets
@@ -37,6 +38,8 @@ _GALLERY = (False, True)
 _BOTH = (True, True)
 _NEITHER = (False, False)
 _FLAG_COLUMNS = ("is_query", "is_gallery")
+_NUM_QUERIES = "num_query"
+"""the number of the first samples that are queries, as in TransReID and FastReID"""
 _SPLIT_COLUMNS = ("roles", "role", "split", "subset", "set")
 _TRUTHS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 _MISSING = ("", "nan", "none")
@@ -82,6 +85,10 @@ def join_flags(arrays: Mapping[str, Any], user_names: Mapping[str, str]) -> tupl
         ValueError: Flags of unequal length or of other values.
     """
     names = {str(name).lower().replace("-", "_"): name for name in arrays}
+    if _NUM_QUERIES in names and names.keys().isdisjoint(_FLAG_COLUMNS):
+        num_samples = max(len(values) for values in arrays.values() if np.ndim(values))
+        names["is_query"] = "is_query"
+        arrays = {**arrays, "is_query": np.arange(num_samples) < np.asarray(arrays[names[_NUM_QUERIES]]).item()}
     # A single flag is about the whole file, and no flag of its samples.
     flag_names = [names[column] for column in _FLAG_COLUMNS if column in names and np.ndim(arrays[names[column]])]
     roles_name = user_names.get("roles")

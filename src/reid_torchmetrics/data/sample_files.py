@@ -249,8 +249,10 @@ def _as_samples(
     if not isinstance(embeddings, np.ndarray):
         is_bfloat16 = tensor.dtype == torch.bfloat16  # a dtype that NumPy lacks
         embeddings = tensor if is_bfloat16 else tensor.detach().numpy()
+    rule = "a row for each sample"
     if kind != "embeddings":
-        _check_not_transposed(name or kind, matrix, tensor, {label: arrays[label] for label in names.values()})
+        rule = "a row for each query and a column for each gallery item"
+    _check_not_transposed(name or kind, matrix, tensor, {label: arrays[label] for label in names.values()}, rule)
 
     # Convert the labels.
     num_samples = len(tensor)
@@ -262,14 +264,17 @@ def _as_samples(
     return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind)
 
 
-def _check_not_transposed(name: str, matrix: Any, side_matrix: Tensor, label_arrays: Mapping[str, Any]) -> None:
+def _check_not_transposed(
+    name: str, matrix: Any, side_matrix: Tensor, label_arrays: Mapping[str, Any], rule: str
+) -> None:
     """Raise if a label of one side is as long as the other side of a matrix.
 
     Args:
         name: Name of the matrix.
-        matrix: Distances or scores as they are in the file.
+        matrix: Embeddings, distances or scores as they are in the file.
         side_matrix: The same with a row for each item of the side that is read.
         label_arrays: Labels of that side by name.
+        rule: What the matrix must have.
 
     Raises:
         ValueError: A label is.
@@ -278,9 +283,8 @@ def _check_not_transposed(name: str, matrix: Any, side_matrix: Tensor, label_arr
     for label, values in label_arrays.items():
         num_labels = max(np.shape(values), default=0)
         if num_labels == num_columns != num_rows:
-            rule = f"`{name}` must have a row for each query and a column for each gallery item"
             got = f"shape {list(np.shape(matrix))}, which is transposed, as `{label}` has {num_labels} values"
-            raise ValueError(f"{rule}; got {got}.")
+            raise ValueError(f"`{name}` must have {rule}; got {got}.")
 
 
 def _find_sample_names(
@@ -345,6 +349,7 @@ def _join_dimensions(columns: dict[str, Any], rules: NameRules) -> tuple[dict[st
             names_by_prefix.setdefault(match[1], []).append(name)
     counted: list[list[str]] = []
     for prefix, names in names_by_prefix.items():
+        names.sort(key=lambda name: int(name.removeprefix(prefix)))
         numbers = [int(name.removeprefix(prefix)) for name in names]
         from_zero = list(range(len(names)))
         one_based = list(range(1, len(names) + 1))

@@ -271,7 +271,7 @@ def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
         if not isinstance(columns.get(name, Unread()), Unread):
             columns[name] = _name_numbers(name, columns[name], names, allowance)
     for field in fields:
-        if field.name not in columns and not _is_vector(field.type):
+        if field.name not in columns:
             name = str(field.type)
             columns[field.name] = Unread(name if len(name) <= _MAX_CHARACTERS else f"{name[:_MAX_CHARACTERS]}...")
     return columns

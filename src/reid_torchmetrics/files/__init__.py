@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 from reid_torchmetrics import _signatures
 
 if TYPE_CHECKING:
-    from .access import Allowance, decoded_json, natural_order, read_json, read_keys, readable, write_whole
+    from .access import (
+        Allowance,
+        decoded_json,
+        has_json_lines,
+        natural_order,
+        read_json,
+        read_keys,
+        readable,
+        write_whole,
+    )
     from .array_layouts import ArrayLayout
     from .coco_columns import (
         ANNOTATIONS,
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
     from .saved_retrieval import fields_of_retrieval, retrieval_of_fields
 
 _NAMES = {
-    "access": "Allowance decoded_json natural_order read_json read_keys readable write_whole",
+    "access": "Allowance decoded_json has_json_lines natural_order read_json read_keys readable write_whole",
     "array_layouts": "ArrayLayout",
     "coco_columns": "ANNOTATIONS CATEGORIES IMAGES TABLES Column RowList check_kind_of_ids counts_although_ignored"
     " is_image_id is_missing repeated_id shortened similar_key unknown_id",

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,6 +21,7 @@ MAX_INFLATED = "REID_TORCHMETRICS_MAX_INFLATED"
 """environment variable: the number of bytes that any file may inflate to"""
 _MAX_INFLATED = 2**26
 """its default, 64 MiB"""
+_MAX_LINE = 2**22  # bytes of a first line that are looked at
 _MAX_RATIO = 100
 """a file may always inflate to this many times its size; embeddings and labels of real data stay below"""
 
@@ -61,6 +63,15 @@ def decoded_json(contents: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError):
         # NaN, Infinity, lone surrogates and other encodings are read by `json` alone, which also words the errors.
         return json.loads(contents.decode(json.detect_encoding(contents)))
+
+
+def has_json_lines(path: Path) -> bool:
+    """Return whether a file has a value of JSON in its first line, and another one below, as Hugging Face writes it."""
+    with readable(path).open("rb") as file:
+        first, second = file.readline(_MAX_LINE), file.readline(1)
+    with suppress(ValueError):
+        return bool(second.strip()) and isinstance(json.loads(first), dict)
+    return False
 
 
 def read_keys(path: str | os.PathLike[str], keys: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .access import read_json
+from .access import has_json_lines, read_json
 
 _GLOBOX = "convert it by `globox.AnnotationSet.{}.save_coco('coco.json', auto_ids=True)`"
 _LISTED = "convert it by `Path('results.json').write_text(json.dumps({}))`"
@@ -80,7 +80,7 @@ def remedy_of_file(path: Path) -> str:
     """Return the remedy for a file that is no JSON, by its suffix and its start; "" for an unknown form."""
     suffix = path.suffix.lower()
     if suffix not in _BY_SUFFIX:
-        return ""
+        return f"an object in each line: {_LINES}" if has_json_lines(path) else ""
     form = ""
     if suffix in (".xml", ".txt"):
         with path.open(encoding="utf-8", errors="replace") as file:

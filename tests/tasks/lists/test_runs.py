@@ -72,3 +72,15 @@ def test_the_first_unknown_item_of_a_run_is_the_best_one():
     labels = {"query_identities": [0], "gallery_identities": {"a": 0, "c": 1}}
     with pytest.raises(ValueError, match="got 'y' for query 0"):
         evaluate_lists(run, **labels)
+
+
+@pytest.mark.parametrize(("scores", "is_told"), [([1.0] * 20, True), ([*range(20)], False)])
+def test_scores_that_are_all_equal_are_told(scores, is_told, recwarn):
+    run = {"q": dict(zip(map(str, range(20)), scores, strict=True))}
+    evaluate_lists(run, {"q": {"3": 1}})
+    assert any("of the scores equal another one" in str(warning.message) for warning in recwarn) == is_told
+
+
+def test_a_query_without_truth_says_how_it_is_left_out():
+    with pytest.raises(ValueError, match=r"got 'r' where .* 'q'; `unknown_queries='skip'` leaves such queries out\."):
+        evaluate_lists({"q": ["a"], "r": ["a"]}, {"q": ["a"]})
