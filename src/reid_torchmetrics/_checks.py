@@ -188,8 +188,7 @@ def floating_matrix(argument: str, value: object, columns: str | int, device: _D
     """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a letter for any number."""
     value = tensor(argument, value, device)
     if value.dtype not in FLOATING_DTYPES:
-        remedy = "" if value.is_complex() else " Codes of integers need `similarity='hamming'`, others `x.float()`."
-        raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.{remedy}")
+        raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
     if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
         remedy = ""
         if value.ndim > 2 and sum(length > 1 for length in value.shape[1:]) == 1:
