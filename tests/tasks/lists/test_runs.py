@@ -82,5 +82,5 @@ def test_scores_that_are_all_equal_are_told(scores, is_told, recwarn):
 
 
 def test_a_query_without_truth_says_how_it_is_left_out():
-    with pytest.raises(ValueError, match=r"got 'r' where .* 'q'; `unknown_queries='skip'` leaves such queries out\."):
+    with pytest.raises(ValueError, match=r"got 'r' where .* 'q'\. `unknown_queries='skip'` leaves such queries out\."):
         evaluate_lists({"q": ["a"], "r": ["a"]}, {"q": ["a"]})

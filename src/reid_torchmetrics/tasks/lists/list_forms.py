@@ -342,8 +342,8 @@ def find_queries(
     unknown = [key for key in retrieved if key not in positives]
     if unknown and unknown_queries == "error":
         got = f"{unknown[0]!r} where these are {_hints.listed(positives) or 'none'}"
-        remedy = "; `unknown_queries='skip'` leaves such queries out" if len(unknown) < len(retrieved) else ""
-        raise ValueError(f"`retrieved` must have no query that `{argument}` lacks; got {got}{remedy}.")
+        remedy = " `unknown_queries='skip'` leaves such queries out." if len(unknown) < len(retrieved) else ""
+        raise ValueError(f"`retrieved` must have no query that `{argument}` lacks; got {got}.{remedy}")
     kind = kind_of(argument, "queries as keys", positives)
     kind_of_unknown = kind_of(argument, "queries as keys", unknown)
     if kind and kind_of_unknown not in ("", kind):
