@@ -11,6 +11,7 @@ from unittest import mock
 
 PATHS = {
     "progress_delay": "_progress.DELAY",
+    "compared_points": "diagnosis.detection.points._MOST_POINTS",
     "many_boxes": "functional.detection.batches.images._MANY_BOXES",
     "many_labels": "functional.detection.batches.packing._MANY_LABELS",
     "curve_values": "functional.detection.curves.average_precision._MAX_VALUES",

@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import match_on_grid
 from tests.diagnosis.contract import told_by
 from tests.functional.detection.detection_samples import fed
+from tests.paths import taking
 from tests.reference.detection import iou
 
 SIZES = torch.tensor([[640.0, 480.0], [480.0, 640.0], [500.0, 375.0], [1200.0, 900.0]], dtype=torch.float64)
@@ -160,6 +161,15 @@ def test_another_reading_of_all_images_is_named(change):
     apply, pattern = CHANGES[change]
     (text,) = advice_on([apply(boxes) for boxes in preds], target, "xyxy")
     assert re.search(pattern + r"9\d of 96 ground truths are found\.", text), text
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_readings_that_are_compared_one_by_one_are_named_alike(change):
+    preds, target, _ = problem()
+    changed = [CHANGES[change][0](boxes) for boxes in preds]
+    with taking(compared_points=1):
+        one_by_one = advice_on(changed, target, "xyxy")
+    assert one_by_one == advice_on(changed, target, "xyxy")
 
 
 def resized(side):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.diagnosis.retrieval.score_rows import tied_pairs
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores
 from tests.diagnosis.contract import warned_by
@@ -71,6 +72,17 @@ def test_nothing_is_said_where_the_user_chose(ties):
     assert warned_by(lambda: evaluate_scores(scores, *identities, ties=ties)) == []
     protocol = Protocol("own", "this test", ties=ties)
     assert warned_by(lambda: evaluate_scores(scores, *identities, protocol=protocol)) == []
+
+
+def test_a_metric_whose_first_evaluation_has_few_pairs_is_told_later():
+    generator = torch.Generator().manual_seed(0)
+    metric = ReIDMeanAP()
+    told = []
+    for number in (30, 600):
+        codes = torch.randint(0, 2, (number, 4), generator=generator).float() + 1
+        metric.update(codes, torch.randint(0, 5, (number,), generator=generator), is_query=torch.arange(number) < 20)
+        told.append([line for line in warned_by(metric.compute) if "have equal scores" in line])
+    assert list(map(len, told)) == [0, 1]
 
 
 def test_nothing_is_said_of_few_ties_or_few_pairs():
