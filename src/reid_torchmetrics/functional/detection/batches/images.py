@@ -113,7 +113,10 @@ class Images:
         shapes = [name.removesuffix("_overlaps") for name in states if name.endswith("_overlaps")]
         empty_extras = extra_states(extras)
         empty = STATES | table_states(shapes) | empty_extras
-        joined = {name: _cat(blocks, empty[name], device) for name, blocks in converted.items() if name in empty}
+        joined: dict[str, Tensor] = {}
+        for name, no_rows in empty.items():
+            blocks = [block.to(device) for block in converted[name] or [no_rows]]
+            joined[name] = blocks[0] if len(blocks) == 1 else torch.cat(blocks)  # a single block is not copied
         columns: dict[str, Any] = {name: joined[name] for name in STATES}
         columns["extras"] = {name: joined[name] for name in empty_extras}
         areas = columns["ground_truth_areas"].double()
@@ -217,18 +220,9 @@ def _to_xywh(blocks: Sequence[Tensor], box_format: str, device: torch.device) ->
     """
     converted = []
     for _, run in groupby(blocks, lambda block: block.dtype):
-        joined = _cat(list(run), STATES["detection_boxes"], device)
-        converted.append(inputs.to_xywh(joined, box_format))
+        alike = [block.to(device) for block in run]
+        converted.append(inputs.to_xywh(alike[0] if len(alike) == 1 else torch.cat(alike), box_format))
     return converted
-
-
-def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:
-    """Join blocks on a device; return the empty tensor without blocks, and a single block without a copy."""
-    if not blocks:
-        return empty.to(device)
-    if len(blocks) == 1:
-        return blocks[0].to(device)
-    return torch.cat([block.to(device) for block in blocks])
 
 
 @dataclass(frozen=True)
