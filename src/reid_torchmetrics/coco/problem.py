@@ -24,7 +24,7 @@ from reid_torchmetrics.files import (
     masks_of_annotations,
     num_without_mask,
     similar_key,
-    size_of,
+    sizes_of,
 )
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.batches import SMALLEST_AREA, ImageColumns, overlaps_of_masks
@@ -323,7 +323,7 @@ class CocoProblem:
         """Return the objects in the first images, in the form of metrics."""
         images = list(self.images)[:_MOST_SHOWN]
         preds, target = (side.shown(len(images)) for side in (self.results, self.truth))
-        sizes = [size_of(self.truth.coco.imgs.get(image, {})) for image in images]
+        sizes = sizes_of(self.truth.coco.imgs.get(image, {}) for image in images)
         return ShownImages(preds, target, sizes)
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .file_names import ImagesByName, bare_name, check_apart
     from .foreign_annotations import OTHER_DOCUMENTS, remedy_of_json
     from .json_blocks import UnreadRowsError
-    from .object_tables import ANNOTATION_COLUMNS, ObjectTable, read_data_set, read_results, size_of, sizes_by_id
+    from .object_tables import ANNOTATION_COLUMNS, ObjectTable, read_data_set, read_results, sizes_by_id, sizes_of
     from .opened_files import read_sides
     from .polygons import flips_of_objects
     from .result_files import FORMAT, StoredArray, load_results, save_results
@@ -61,7 +61,7 @@ _NAMES = {
     "file_names": "ImagesByName bare_name check_apart",
     "foreign_annotations": "OTHER_DOCUMENTS remedy_of_json",
     "json_blocks": "UnreadRowsError",
-    "object_tables": "ANNOTATION_COLUMNS ObjectTable read_data_set read_results size_of sizes_by_id",
+    "object_tables": "ANNOTATION_COLUMNS ObjectTable read_data_set read_results sizes_by_id sizes_of",
     "opened_files": "read_sides",
     "polygons": "flips_of_objects",
     "result_files": "FORMAT StoredArray load_results save_results",

@@ -196,10 +196,7 @@ def _column(rows: list[Any], key: str, kind: _ColumnType) -> NDArray[Any]:
 
 def values_of_images(images: Sequence[Row]) -> dict[str, list[Any]]:
     """Return the ids and sizes of images; by the sizes the diagnosis recognizes boxes of resized images."""
-    sizes = []
-    for image in images:
-        size = size_of(image)
-        sizes.append(None if size is None else torch.tensor(size, dtype=torch.int64, device="cpu"))
+    sizes = [None if size is None else torch.tensor(size, dtype=torch.int64, device="cpu") for size in sizes_of(images)]
     return {"image_id": [image["id"] for image in images], "orig_size": sizes}
 
 
@@ -222,8 +219,11 @@ def images_of(table: ObjectTable, of_images: Mapping[str, list[Any]]) -> ImageCo
     return ImageColumns(torch.from_numpy(counts), columns, of_images)
 
 
-def size_of(image: Row) -> list[int | float] | None:
-    """Return height and width of an image; None if its row does not have both, or they can be no numbers of pixels."""
-    size: list[Any] = [image.get("height"), image.get("width")]
-    is_known = all(isinstance(length, (int, float)) and 1 <= length < _TOO_LONG for length in size)
-    return size if is_known else None
+def sizes_of(images: Iterable[Row]) -> list[list[int | float] | None]:
+    """Return heights and widths of images; None where a row does not have both, or they can be no numbers of pixels."""
+    sizes: list[list[int | float] | None] = []
+    for image in images:
+        size: list[Any] = [image.get("height"), image.get("width")]
+        is_known = all(isinstance(length, (int, float)) and 1 <= length < _TOO_LONG for length in size)
+        sizes.append(size if is_known else None)
+    return sizes
