@@ -125,3 +125,11 @@ def test_leave_one_out_is_refused_beside_the_right_items(capsys):
         "`--leave-one-out` must come with labels and the rows of queries in the gallery; got `positives`."
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_positives_by_the_numbers_of_queries_are_in_their_order(tmp_path, capsys):
+    np.save(tmp_path / "I.npy", [[0, 1], [1, 0]])
+    (tmp_path / "truth.json").write_text('{"0": [0], "1": [0]}', encoding="utf-8")
+    assert command.main(["lists", str(tmp_path / "I.npy"), str(tmp_path / "truth.json"), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["measures"]["map"]["value"] == pytest.approx(0.75)  # of 1 and 1/2

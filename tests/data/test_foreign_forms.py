@@ -128,6 +128,8 @@ RUN = {"q1": {"a": 0.75, "b": 0.5}, "q2": {"b": 0.25}}
 META = {"model_name": "m", "revision": "r"}
 RUNS = {
     "long.csv": lambda path: long_table().to_csv(path, index=False),
+    "ranked.csv": lambda path: long_table().assign(rank=[1, 2, 1]).to_csv(path, index=False),
+    "ranked.parquet": lambda path: long_table().assign(rank=[1, 2, 1]).to_parquet(path),
     "long.parquet": lambda path: long_table().to_parquet(path),
     "mteb.json": lambda path: path.write_text(
         json.dumps({"mteb_model_meta": META, "default": {"test": RUN}}), encoding="utf-8"

@@ -26,6 +26,7 @@ RETRIEVED = {
         "qid\tdocno\tscore\nq\td1\t9\nq\td2\t7\n",
         {"q": {"d1": 9.0, "d2": 7.0}},
     ),
+    "scores of q_id": ("run.tsv", "q_id d_id score\nq d1 9\nq d2 7\n", {"q": {"d1": 9.0, "d2": 7.0}}),
     "ranks by their header": ("run.tsv", "qid pid rank\nq d2 7\nq d1 3\n", {"q": ["d1", "d2"]}),
     "scores without a header": ("run.txt", "q d1 0.5\nq d2 0.25\n", {"q": {"d1": 0.5, "d2": 0.25}}),
     "TREC of integers": ("a.run", "1 0 5 1 0.5 x\n1 0 6 2 0.25 x\n", {"1": {"5": 0.5, "6": 0.25}}),

@@ -209,3 +209,14 @@ def test_the_first_annotation_without_a_score_is_named_where_others_have_one(wri
 def test_a_class_beyond_the_others_says_from_where_they_may_be_counted(write, ids, label, first):
     truth = data_set(categories=[{"id": number, "name": str(number)} for number in ids])
     assert refusal(write(results(1, label=label), truth)).endswith(f"; are yours counted from {first}?")
+
+
+@pytest.mark.parametrize("key", ["mask", "rle", "polygons"])
+def test_masks_under_another_key_are_refused_and_not_replaced_by_boxes(write, key):
+    truth = data_set()
+    for row in truth["annotations"]:
+        row["segmentation"] = [[0, 0, 40, 0, 40, 40]]
+    truth["images"] = [image | {"height": 50, "width": 50} for image in truth["images"]]
+    paths = write([row | {key: [[0, 0, 40, 0, 40, 40]]} for row in results(1)], truth)
+    with pytest.raises(ValueError, match=rf"must have masks as `segmentation`; got `{key}` in its place"):
+        DetectionMAP.coco_to_tm(*paths, iou_type="segm")

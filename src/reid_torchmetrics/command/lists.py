@@ -60,6 +60,9 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
         positives = read_ground_truth(arguments.positives, form=arguments.ground_truth_form, one_based=one_based)
     except ValueError as error:  # `--form` is the form of the lists
         raise ValueError(str(error).replace("`form=", "`ground_truth_form=")) from None
+    numbers = list(map(str, range(len(positives))))
+    if isinstance(positives, dict) and not isinstance(retrieved, dict) and list(positives) == numbers:
+        positives = list(positives.values())  # JSON has no integers as keys
     is_one_list = isinstance(retrieved, list) and not any(isinstance(items, list) for items in retrieved)
     if is_one_list and Path(arguments.retrieved).suffix == ".txt":
         # The names of the items that one query has retrieved, in a file with the name of the query.

@@ -26,6 +26,7 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics.files import Allowance, readable
 
 from .array_files import FORMATS, UNNAMED, Format, file_error, read_arrays, read_vectors, reading
+from .array_names import kind_of_numbers
 from .foreign_forms import conversion, conversion_of_lists
 from .list_lines import RETRIEVED_FORMS, TRUTH_FORMS, read_lines
 from .table_files import TABLES
@@ -149,13 +150,20 @@ def _check_suffix(path: Path) -> None:
         ValueError: The message has the line of code that converts the file.
     """
     suffix = path.suffix.lower()
-    form = f"lists in {suffix}"
-    if suffix == ".parquet" and len(read_arrays(path, TABLES)) > 1:  # a row for each query and item
-        form = "rows in .parquet"
-    remedy = conversion(form)
+    remedy = conversion(f"lists in {suffix}")
+    columns = list(read_arrays(path, TABLES)) if suffix == ".parquet" else []
+    if len(columns) > 1:  # a row for each query and item
+        remedy = _conversion_of_rows("rows in .parquet", columns)
     if remedy:
         rule = f"lists must be text, .json, .csv or one of {_checks.listed(_ARRAYS, str)}"
         raise file_error(readable(path), rule, f"{suffix!r}{remedy}")
+
+
+def _conversion_of_rows(form: str, columns: Sequence[str]) -> str:
+    """Return the end of an error message with the line that converts a table, without ranks beside scores."""
+    names = {kind_of_numbers(name): name for name in columns}
+    dropped = f".drop(columns={names['rank']!r})" if names.keys() >= {"rank", "scores"} else ""
+    return conversion(form).replace(".to_csv", f"{dropped}.to_csv")
 
 
 def _read_veri(folder: Path) -> list[dict[str, list[int]]]:
@@ -193,7 +201,7 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
             raise ValueError("nothing")
         header, *query_rows = rows
         if any(len(row) != 2 for row in rows) or len(header[1].split()) > 1:
-            remedy = conversion("rows in .csv") if len(header) > 2 else ""
+            remedy = _conversion_of_rows("rows in .csv", header) if len(header) > 2 else ""
             raise ValueError(f"{_checks.listed(header, str)}{remedy}")
         for query, items in query_rows:
             if query in lists and len(items.split()) != 1:

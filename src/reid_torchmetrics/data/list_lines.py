@@ -73,7 +73,7 @@ _WORDS = {
     "qrels": "query 0 item grade",
     "grades": "query item grade",
 }
-_HEADERS = ("query-id", "query_id", "queryid", "qid", "query", "query_name", "query_image", "topic_id")
+_HEADERS = ("query-id", "query_id", "queryid", "qid", "query", "query_name", "query_image", "topic_id", "q_id")
 """first words of a header"""
 
 _Lines = Sequence[tuple[str, str]]

@@ -34,6 +34,7 @@ from .coco_columns import (
     counts_although_ignored,
     is_whole_number,
     shortened,
+    similar_key,
     unknown_id,
 )
 from .coco_masks import (
@@ -370,8 +371,8 @@ def _read_masks(
     """Return the masks of both lists by name, and note boxes that count as masks.
 
     Raises:
-        ValueError: a mask that cannot be read, masks of an image with different sizes, or annotations of which none has
-            a mask.
+        ValueError: a mask that cannot be read, masks of an image with different sizes, annotations of which none has
+            a mask, or masks under another key.
     """
     num_boxes = num_without_mask(annotations.rows)
     if num_boxes and num_boxes == len(annotations.rows):
@@ -383,6 +384,10 @@ def _read_masks(
     for row_list in (annotations, detections):
         masks[row_list.name] = masks_of_list(row_list, images)
         num_boxes = num_without_mask(row_list.rows)
+        key = similar_key("segmentation", row_list.rows[0]) if 0 < num_boxes == len(row_list.rows) else None
+        if key is not None:
+            got = f"`{key}` in its place in {row_list.place(0)}"
+            raise ValueError(f"`{row_list.source}` must have masks as `segmentation`; got {got}.")
         if num_boxes:
             text = f"{num_boxes:,} of {len(row_list.rows):,} {row_list.name} have no `segmentation`"
             reading.notes.append(Note(f"{row_list.source}: {text}: their boxes count as masks", is_doubtful=True))

@@ -93,7 +93,7 @@ def test_one_warning_says_how_many_there_are_and_a_number_counts_all():
     assert str(warning.message) == (
         "8 detected boxes are not finite or have a negative size: the network has not learned yet, or `box_format` is"
         " another one. They overlap nothing, so they are false positives or, for their area, ignored. Later ones are"
-        ' silent; see `metric.num_invalid`. invalid="raise" makes them an error, "drop" leaves them out, but flatters'
+        ' silent; see `metric.num_invalid`. `invalid="raise"` makes them an error, "drop" leaves them out, but flatters'
         " the detector."
     )
     assert warning.filename.endswith("detection_samples.py")

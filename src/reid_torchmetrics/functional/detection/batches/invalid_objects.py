@@ -87,7 +87,7 @@ def text_of_warning(num_dropped: int, num_invalid: int, types: Mapping[str, Shap
         f"{num_invalid} detected {what} {fault}: {reason}. They overlap nothing, so they are false positives or, for"
         " their area, ignored."
         " Later ones are silent; see `metric.num_invalid`."
-        ' invalid="raise" makes them an error, "drop" leaves them out, but flatters the detector.'
+        ' `invalid="raise"` makes them an error, "drop" leaves them out, but flatters the detector.'
     )
 
 
