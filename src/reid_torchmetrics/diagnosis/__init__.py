@@ -66,11 +66,14 @@ def look(results: Any, samples: Any, world: World) -> None:
     if isinstance(evaluations, Evaluations):
         evaluations.append((results, samples, world))
         return
-    if hasattr(samples, "updates"):  # of retrieval
-        updates = module_for(type(samples)).read_updates(samples.updates, world)
-        samples = replace(samples, updates=updates)
+    module = module_for(type(samples))
+    is_retrieval = hasattr(samples, "updates")
+    if is_retrieval:
+        samples = replace(samples, updates=module.read_updates(samples.updates, world))
 
     def find() -> tuple[str, list[int]]:
+        if is_retrieval and results is not None and module.is_known(results, samples, world.warning_log):
+            return "[]", [0]
         work = partial(_find, results, samples, world)
         findings = workers.run(work, torch.device("cpu"), inside=getattr(samples, "keeps_thread", True))
         return json.dumps(findings), [len(findings)]
@@ -104,9 +107,6 @@ def _find(results: Any, samples: Any, world: World) -> list[Finding]:
     if kind == "detection":
         samples = module.MatchedImages.of(results, samples)
     case_of, causes = module.REGISTRIES[type(samples)]
-    if kind == "retrieval":
-        if results is None:  # nothing was ranked, as for lists of neighbors
-            causes = module.FACTS
-        elif module.is_known(results, samples, world.warning_log):
-            return []
+    if kind == "retrieval" and results is None:  # nothing was ranked, as for lists of neighbors
+        causes = module.FACTS
     return find_causes(causes.values(), case_of(results, samples), world.warning_log)

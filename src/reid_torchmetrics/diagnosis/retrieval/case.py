@@ -108,8 +108,9 @@ class RetrievalCase:
 
 def is_known(ranking: Ranking, samples: RankedSamples, warning_log: WarningLog) -> bool:
     """Return whether the metric, or another one of its collection, has looked at a ranking with the same facts."""
-    name = _names.setdefault(ranking, uuid4().hex)
-    topic = f"ranking {name}, {samples.updates}, {samples.ties_are_open}, {samples.named_protocol}"
+    if ranking not in _names:
+        _names[ranking] = uuid4().hex
+    topic = f"ranking {_names[ranking]}, {samples.updates}, {samples.ties_are_open}, {samples.named_protocol}"
     return asking.get() is None and not warning_log.note(topic)
 
 
