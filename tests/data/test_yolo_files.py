@@ -89,13 +89,24 @@ def test_a_confidence_in_front_of_the_box_is_named(folders):
         read_yolo(*folders)
 
 
+CORNERS = [(0, 0, 0.4, 0.4), (0.1, 0.05, 0.5, 0.4), (0.05, 0.1, 0.3, 0.3), (0.6, 0.7, 0.2, 0.1)]
+"""left top corner, width and height; read as a center three boxes leave the image on the left, and three at the top"""
+
+
 def test_the_left_top_corner_in_the_place_of_the_center_is_named(folders):
-    corners = [(0, 0, 0.4, 0.4, 0.9), (0.1, 0.05, 0.5, 0.4, 0.8), (0.05, 0.5, 0.3, 0.3, 0.7), (0.6, 0.7, 0.2, 0.1, 0.6)]
-    (folders[1] / "a.txt").write_text(lines(corners), encoding="utf-8")
+    (folders[1] / "a.txt").write_text(lines([(*box, 0.9) for box in CORNERS]), encoding="utf-8")
     with pytest.raises(
         ValueError, match=r"`results` must have center, width .*, and not the left top corner, as boxes"
     ):
         read_yolo(*folders)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("axis", [0, 1])
+def test_boxes_that_leave_the_image_on_one_side_are_centers(axis, folders):
+    rows = [(*[0.5 if place == axis else number for place, number in enumerate(box)], 0.9) for box in CORNERS]
+    (folders[1] / "a.txt").write_text(lines(rows), encoding="utf-8")
+    read_yolo(*folders)
 
 
 @pytest.mark.parametrize(

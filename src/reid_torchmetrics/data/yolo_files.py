@@ -344,10 +344,12 @@ def _check_order(shapes: _ShapesOfLines) -> None:
     num_leaving = int(np.count_nonzero(leaves_image))
     if num_leaving < max(_LEAST_LEAVING, _LEAST_SHARE_LEAVING * len(numbers)):
         return
-    num_faults = {
-        "center, width and height, and not two corners": (boxes[:, 2:] < boxes[:, :2]).any(axis=1),
-        "center, width and height, and not the left top corner": (boxes[:, :2] + boxes[:, 2:] > MOST_SHARE).any(axis=1),
-    }
+    num_faults = {"center, width and height, and not two corners": (boxes[:, 2:] < boxes[:, :2]).any(axis=1)}
+    # Left top corners that are read as centers leave the image on the left and at the top, and nowhere else.
+    num_left_top = np.count_nonzero(edges_of_boxes(boxes)[:, :2] < LEAST_SHARE, axis=0)
+    if num_left_top.min() >= _LEAST_LEAVING:
+        rule = "center, width and height, and not the left top corner"
+        num_faults[rule] = (boxes[:, :2] + boxes[:, 2:] > MOST_SHARE).any(axis=1)
     if shapes.lines.are_results:
         num_faults["the confidence behind the box"] = _leave_image(numbers[:, 1:])
     for rule, is_fault in num_faults.items():
