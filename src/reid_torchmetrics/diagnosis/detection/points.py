@@ -32,7 +32,7 @@ MOST_PAIRS = 1 << 14
 """pairs of a detection and a ground truth in the images of a sample"""
 _DETECTIONS = 2  # in an image for each ground truth, those of the highest scores
 _LEAST_COUNT = 4  # ground truths for which there are detections even where an image has fewer
-_MOST_POINTS = 1 << 19  # in the pairs of several readings that are compared at a time
+_MOST_POINTS = 1 << 17  # in the pairs of several readings that are compared at a time
 _CLOSE = 0.2  # overlap of the boxes around the points of pairs that are close
 _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "center and size"}
 _BOX_REMEDY = (
@@ -213,12 +213,13 @@ def boxes_around(points: Tensor, is_labeled: Tensor | None = None) -> Tensor:
 
 def _paired_iou(pairs: PairedRows, boxes: Tensor, true_boxes: Tensor) -> Tensor:
     """Compute intersection over union of pairs of boxes [x, y, width, height]."""
-    boxes, true_boxes = boxes[pairs.rows], true_boxes[pairs.true_rows]
-    low = torch.maximum(boxes[:, :2], true_boxes[:, :2])
-    high = torch.minimum(boxes[:, :2] + boxes[:, 2:], true_boxes[:, :2] + true_boxes[:, 2:])
-    width, height = (high - low).clamp_(min=0).unbind(1)
-    common = width * height
-    union = boxes[:, 2] * boxes[:, 3] + true_boxes[:, 2] * true_boxes[:, 3] - common
+    # Each number of all pairs lies in one piece of memory.
+    x, y, width, height = boxes.T.contiguous().index_select(1, pairs.rows)
+    true_x, true_y, true_width, true_height = true_boxes.T.contiguous().index_select(1, pairs.true_rows)
+    across = torch.minimum(x + width, true_x + true_width).sub_(torch.maximum(x, true_x)).clamp_(min=0)
+    down = torch.minimum(y + height, true_y + true_height).sub_(torch.maximum(y, true_y)).clamp_(min=0)
+    common = across.mul_(down)
+    union = (width * height).add_(true_width * true_height).sub_(common)
     return torch.where(common > 0, common / union, 0.0)
 
 
