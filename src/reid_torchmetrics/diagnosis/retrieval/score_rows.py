@@ -225,7 +225,7 @@ LEAST_PAIRS, QUERIES_PER_PART = 1000, 64
 
 
 def ties_decide(case: RetrievalCase) -> bool:
-    """Return whether nobody chose the order of equal scores, and some query has enough pairs for a sign."""
+    """Return whether no option orders equal scores, and some query has enough pairs for a sign."""
     if not case.samples.ties_are_open:
         return False
     ranks = case.ranks
