@@ -146,10 +146,16 @@ def commit() -> str:
 
 
 def machine() -> str:
-    """The processor, how many cores may be used, and the widest instructions that NumPy uses, such as in its sorts."""
+    """The processor, how many cores may be used, and the widest instructions that NumPy uses, such as in its sorts.
+
+    The family and the model tell processors of one name apart: with AVX-512 some sort several times as fast as others.
+    """
     about = Path("/proc/cpuinfo")
     lines = about.read_text(encoding="utf-8").splitlines() if about.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
+    processor = fields.get("model name", platform.processor())
+    if "cpu family" in fields:
+        processor = f"{processor} (family {fields['cpu family']}, model {fields['model']})"
     instructions = np.show_config(mode="dicts")["SIMD Extensions"]
     widest = [*instructions["baseline"], *instructions["found"]][-1]
-    return f"{os.cpu_count()} cores, {names[0] if names else platform.processor()}, NumPy with {widest}"
+    return f"{os.cpu_count()} cores, {processor}, NumPy with {widest}"
