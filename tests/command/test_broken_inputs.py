@@ -139,7 +139,10 @@ BROKEN = [
     ("lists tower_9.txt good.qrels", "tower_9.txt: must be named like a query of good.qrels; got 'tower_9'."),
     ("lists lists.npy no_shards", "There is no file *_good.txt in 'no_shards'."),
     ("detect no_shards results.json", "`ground_truths` and `detections` must both be files of JSON, or both folders"),
-    ("pairs g.npz", "g.npz: arrays must be `scores` and `same`, one of each; got feat, pids."),
+    (
+        "pairs g.npz",
+        "g.npz: arrays must be `scores`, higher for closer pairs, and `same`, one of each; got feat, pids.",
+    ),
     ("pairs good.run", "good.run: scores must be beside `same` in arrays, or in a file for a list of pairs; got none"),
     (
         "pairs cosines.npz ids.npy",

@@ -6,6 +6,7 @@ left out, but not the work that they are given.
 """
 
 import contextlib
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -42,10 +43,12 @@ class Injector:
         """where the error was raised"""
 
     def __enter__(self) -> None:
+        gc.disable()  # a generator that an earlier problem left behind must not be closed here: its error would be lost
         sys.setprofile(self._enter)
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
+        gc.enable()
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or not recording.is_concluding() or not _counts(frame):

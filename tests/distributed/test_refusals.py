@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 from torch import Tensor, linalg
 
-from reid_torchmetrics import DetectionMAP, EmbeddingQuality, PairVerification, ReIDMeanAP, ReIDMINP
+from reid_torchmetrics import DetectionMAP, EmbeddingQuality, PairVerification, ReIDMeanAP, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.evaluation import sharded_images
 from reid_torchmetrics.metrics.base import DistributedWorld
@@ -30,6 +30,14 @@ IS_QUERY = LABELS < 3
 
 def nan_similarity(query, gallery):
     return torch.full((len(query), len(gallery)), torch.nan)
+
+
+def in_directions(process: int) -> ReIDMetrics:
+    """A collection for two directions, which refuses the batch of process 1."""
+    metrics = ReIDMetrics(directions=("t2i", "i2t"))
+    with contextlib.suppress(ValueError):
+        metrics.update(EYE, LABELS, is_query=None if process else IS_QUERY)
+    return metrics
 
 
 class Longer(ReIDMeanAP):
@@ -299,6 +307,10 @@ CASES: dict[str, tuple[str, Callable[[int], Ask]]] = {
     "boxes by the function": (
         f"{SAME} `boxes`; got process 0: True; process 1: False.",
         lambda process: by_function(process, boxes=not process),
+    ),
+    "roles with directions": (
+        "process 1: ValueError: `is_query` must be given with `directions`",
+        lambda process: in_directions(process).compute,
     ),
     "number of images": (
         "process 1: ValueError: Expected argument `preds` and `target`",

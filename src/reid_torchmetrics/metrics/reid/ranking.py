@@ -102,6 +102,8 @@ class SampleStates(GrowingStates):
     """the protocol as the user gave it, a name or a `Protocol`; None for the default"""
     _ties_are_open = False
     """whether neither the user nor the protocol chose a tie policy"""
+    _needs_roles = False
+    """whether each batch must say which samples are queries, for a collection that exchanges the roles"""
     _has_marks = False
     """whether rows may be codes, and their roles have marks"""
     _lists_names = False
@@ -222,6 +224,8 @@ class SampleStates(GrowingStates):
 
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         """Raise unless a batch has all labels that it must have."""
+        if self._needs_roles and is_query is None:
+            raise ValueError("`is_query` must be given with `directions`, whose roles are exchanged; got none.")
         if self.ground_truth is None:
             has_queries_only = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
             reasons = {**self._needed_by_options, **self.protocol.needed_labels}

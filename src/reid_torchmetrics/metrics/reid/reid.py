@@ -315,6 +315,7 @@ class ReIDMetrics(MetricCollection):
         for member in members.values():
             member._collection_options = (("directions", repr(self._directions)),)  # noqa: SLF001
             member._needed_by_options = needed  # noqa: SLF001
+            member._needs_roles = bool(self._directions)  # noqa: SLF001
             member._named_protocol = named_protocol if is_named else None  # noqa: SLF001
 
         super().__init__(dict(members), prefix=prefix, postfix=postfix, compute_groups=[list(members)])
@@ -324,8 +325,6 @@ class ReIDMetrics(MetricCollection):
     @base.signature_of(EmbeddingMetric.update)
     def update(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Check and store a batch; see `EmbeddingMetric.update`."""
-        if self._directions and kwargs.get("is_query") is None:
-            raise ValueError("`is_query` must be given with `directions`, whose roles are exchanged; got none.")
         super().update(*args, **kwargs)
 
     forward = base.signature_of(EmbeddingMetric.update)(MetricCollection.forward)
