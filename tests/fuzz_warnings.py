@@ -47,6 +47,7 @@ TRUE = (
     "Encountered more than",
     "Mean of empty slice",
     r"\d+% of the pairs of a positive and a negative have equal scores",  # counted: in one dimension a cosine is a sign
+    "All scores of a list are equal, in each list",  # one score for all, and in one dimension a cosine is a sign
     r"\d+ of \d+ checked ground truths have no pixel",  # counted: some masks are drawn without one
 )
 

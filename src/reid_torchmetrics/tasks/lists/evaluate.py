@@ -65,7 +65,6 @@ ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[A
 ListIdentities: TypeAlias = ListLabels | Shaped[Tensor, "_ labels"] | _checks.SeveralLabels
 """One identity for each sample, or a matrix of several labels"""
 _NO_SIMILARITY = "none, ranked lists"
-_MOST_TIED = 0.9  # share of scores of runs that equal another one without a warning
 
 
 class ListOptions(SideLabels, ProtocolOptions, total=False):
@@ -238,10 +237,10 @@ def _evaluate_by_truth(
     if isinstance(retrieved, Mapping):
         retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
     items = read_retrieved(retrieved, reader, num_queries)
-    if reader.share_tied > _MOST_TIED:
+    if reader.share_tied == 1:
         warn(
-            f"{reader.share_tied:.0%} of the scores equal another one of their list, so that names of items order"
-            " them, as in trec_eval. Pass lists in the place of scores to keep an order."
+            "All scores of a list are equal, in each list, so that names of items order them, as in trec_eval. Pass"
+            " lists in the place of scores to keep an order."
         )
     truth = truth.to(items.device)
 

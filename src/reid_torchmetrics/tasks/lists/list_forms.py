@@ -209,7 +209,7 @@ class ItemReader:
         self.order: NDArray[np.int64] | None = None
         """places of the items of runs in the order of their scores; None if all were given in this order"""
         self.share_tied = 0.0
-        """share of the items of runs that have the score of the item before them"""
+        """share of the items of runs, but for the first of each, that have the score of the item before them"""
         self._kind = ""
         """"ints" or "strings"; empty until some item was read"""
 
@@ -439,7 +439,7 @@ def _join_lists(row: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
 
 
 def _order_of_runs(rows: list[Any]) -> tuple[Int[NDArray[Any], " items"] | None, float]:
-    """Return the places of all items, end to end, in the order of their lists, and the share of equal scores.
+    """Return the places of all items, end to end, in the order of their lists, and `ItemReader.share_tied`.
 
     The places are None if all items are in their order.
 
@@ -466,7 +466,8 @@ def _order_of_runs(rows: list[Any]) -> tuple[Int[NDArray[Any], " items"] | None,
             order[start : start + len(run)] = start + places
             num_tied += num_tied_in_run
             is_in_order = False
-    return None if is_in_order else order, num_tied / max(1, end)
+    num_followers = end - sum(map(bool, runs))
+    return None if is_in_order else order, num_tied / max(1, num_followers)
 
 
 def _scores_of_runs(runs: list[Any]) -> NDArray[np.float32]:
