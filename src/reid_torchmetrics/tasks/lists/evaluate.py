@@ -65,6 +65,7 @@ ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[A
 ListIdentities: TypeAlias = ListLabels | Shaped[Tensor, "_ labels"] | _checks.SeveralLabels
 """One identity for each sample, or a matrix of several labels"""
 _NO_SIMILARITY = "none, ranked lists"
+_LEAST_TIED = 10  # items of a list; fewer may well have one score
 
 
 class ListOptions(SideLabels, ProtocolOptions, total=False):
@@ -237,7 +238,7 @@ def _evaluate_by_truth(
     if isinstance(retrieved, Mapping):
         retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
     items = read_retrieved(retrieved, reader, num_queries)
-    if reader.share_tied == 1:
+    if reader.share_tied == 1 and items.shape[1] >= _LEAST_TIED:
         warn(
             "All scores of a list are equal, in each list, so that names of items order them, as in trec_eval. Pass"
             " lists in the place of scores to keep an order."
