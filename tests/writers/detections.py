@@ -61,7 +61,7 @@ WRITERS = {
     ),
     "kwcoco": _both(tools.kwcoco_json),
     "SAHI: YOLO from 1": Writer(
-        detectors.sahi_yolo, tools.fiftyone_yolo, refusal="data.yml: each class of the ground truths must have a name"
+        detectors.sahi_yolo, tools.fiftyone_yolo, refusal="`ground_truths` must have classes that have a name in"
     ),
     "SAHI: YOLO from 0": Writer(detectors.sahi_yolo_from_zero, tools.fiftyone_yolo),
     "SAHI: predictions": Writer(detectors.sahi_coco, detectors.sahi_predictions, ("classes", "images")),
