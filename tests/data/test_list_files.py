@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -31,6 +32,24 @@ def test_the_neighbors_of_faiss(tmp_path):
     neighbors = read_retrieved(tmp_path / "I.npy")
     assert isinstance(neighbors, np.memmap)
     assert evaluate_lists(neighbors, [[2], [0]]).means["map"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("lists", "wrong"),
+    [
+        ({"a": [], "b": {"x": {"y": 1}}}, "[{'y': 1}] for 'b'"),
+        ({"a": [1, 2], "b": {"x": {"y": 1}}}, "[{'y': 1}] for 'b'"),
+        ([[1, 2], {"x": {"y": 1}}], "[{'y': 1}] for 1"),
+        ({"a": [1, [2, 3]]}, "[1, [2, 3]] for 'a'"),
+        ([[None]], "[None] for 0"),
+        ([[[]]], "[[]] for 0"),
+        ([[{}]], "[{}] for 0"),
+    ],
+)
+def test_json_with_a_row_that_is_no_list_names_the_row(lists, wrong, tmp_path):
+    path = written(tmp_path / "lists.json", json.dumps(lists))
+    with pytest.raises(ValueError, match=f"got {re.escape(wrong)}"):
+        read_retrieved(path)
 
 
 def test_json_is_what_stands_in_it(tmp_path):

@@ -82,6 +82,13 @@ def test_a_number_of_queries_says_that_the_first_samples_are_queries(suffix, tmp
     assert read_labels(path)["roles"].tolist() == [QUERY, QUERY, GALLERY, GALLERY]
 
 
+@pytest.mark.parametrize("number", [[2, 2], "two", 2.5, -1, 5])
+def test_a_number_of_queries_must_be_one_number_of_the_samples(number, tmp_path):
+    path = npz_of(tmp_path / "a.npz", feats=np.eye(4), pids=[7, 7, 7, 7], num_query=number)
+    with pytest.raises(ValueError, match=r"a\.npz: `num_query` must be the number .* queries, from 0 to 4; got \["):
+        read_samples(path)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_an_empty_cell_of_a_flag_is_false(suffix, tmp_path):
     """Open Metric Learning leaves the flags of training samples empty."""

@@ -143,14 +143,19 @@ def conversion_of_lists(content: Any) -> str:
     """Return the end of an error message with the line that converts lists in JSON of sentence-transformers or MTEB."""
     rows = content if isinstance(content, list) else list(content.values())
     hits = [row[0] for row in rows if isinstance(row, list) and row]
-    if hits:  # items with scores, or objects with a key such as `corpus_id`
-        keys = [0] if isinstance(hits[0], list) else [key for key in hits[0] if key.lower().endswith("id")]
+    if hits:
+        first_hit = hits[0]
+        keys: list[Any] = []
+        if isinstance(first_hit, dict):  # an object with a key such as `corpus_id`
+            keys = [key for key in first_hit if key.lower().endswith("id")]
+        elif isinstance(first_hit, list) and first_hit:  # an item with its score
+            keys = [0]
         form = "hits in .json" if isinstance(content, list) else "hits by query in .json"
         return conversion(form).format(keys[0]) if keys else ""
     if isinstance(content, list):
         return conversion("rows in .json")
     for subset, splits in content.items():
-        for split, queries in splits.items():
+        for split, queries in splits.items() if isinstance(splits, dict) else ():
             if isinstance(queries, dict):
                 is_nested = any(isinstance(row, dict) for row in queries.values())
                 return conversion("splits in lists" if is_nested else "split in lists").format(subset, split)

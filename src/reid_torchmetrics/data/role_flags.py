@@ -71,6 +71,20 @@ def find_self_index(roles: Array) -> Array:
     return self_index
 
 
+def _first_samples(arrays: Mapping[str, Any], name: str) -> Array:
+    """Return whether each sample is a query, where the first ones are, by their number in an array.
+
+    Raises:
+        ValueError: The array does not hold one whole number, of samples that there are.
+    """
+    num_samples = max((len(values) for values in arrays.values() if np.ndim(values)), default=0)
+    numbers = np.ravel(np.asarray(arrays[name]))
+    if len(numbers) != 1 or numbers[0] not in range(num_samples + 1):
+        rule = f"the number of the first samples that are queries, from 0 to {num_samples}"
+        raise ValueError(f"`{name}` must be {rule}; got {str(numbers)[:40]}.")
+    return np.arange(num_samples) < int(numbers[0])
+
+
 def join_flags(arrays: Mapping[str, Any], user_names: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """Join `is_query` and `is_gallery` into one array, and drop the other arrays of roles.
 
@@ -86,9 +100,8 @@ def join_flags(arrays: Mapping[str, Any], user_names: Mapping[str, str]) -> tupl
     """
     names = {str(name).lower().replace("-", "_"): name for name in arrays}
     if _NUM_QUERIES in names and names.keys().isdisjoint(_FLAG_COLUMNS):
-        num_samples = max(len(values) for values in arrays.values() if np.ndim(values))
         names["is_query"] = "is_query"
-        arrays = {**arrays, "is_query": np.arange(num_samples) < np.asarray(arrays[names[_NUM_QUERIES]]).item()}
+        arrays = {**arrays, "is_query": _first_samples(arrays, names[_NUM_QUERIES])}
     # A single flag is about the whole file, and no flag of its samples.
     flag_names = [names[column] for column in _FLAG_COLUMNS if column in names and np.ndim(arrays[names[column]])]
     roles_name = user_names.get("roles")
