@@ -146,10 +146,11 @@ def _warn_of_camera_names(cameras: Sequence[Any]) -> None:
     if len(cameras) < len(SIDES) or any(names is None or names.dtype.kind != "U" for names in cameras):
         return
     query, gallery = ({_bare_camera(name): name for name in np.unique(names).tolist()} for names in cameras)
-    common = query.keys() & gallery.keys()
-    if common and not {*query.values()} & {*gallery.values()}:
-        name = min(common)
-        both = f"{query[name]!r} of queries and {gallery[name]!r} of the gallery"
+    have_common_names = not set(query.values()).isdisjoint(gallery.values())
+    spelled_twice = query.keys() & gallery.keys()
+    if spelled_twice and not have_common_names:
+        first = min(spelled_twice)
+        both = f"{query[first]!r} of queries and {gallery[first]!r} of the gallery"
         warn(
             "`cameras` have no name in common, so that no rule about them acts. If cameras are the same, such as"
             f" {both}, write them alike."

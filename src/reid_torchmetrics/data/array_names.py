@@ -313,9 +313,12 @@ def find_matrix(
 
 def _conversion_of_vectors(arrays: Mapping[str, Any]) -> str:
     """Return the line that converts vectors by the names of samples; "" for other arrays."""
-    forms = {(np.shape(values), "float" in str(getattr(values, "dtype", ""))) for values in arrays.values()}
-    are_vectors = len(arrays) > 1 and len(forms) == 1 and min(forms)[1] and len(min(forms)[0]) == 1
-    return conversion("vectors by name") if are_vectors else ""
+    if len(arrays) < 2:
+        return ""
+    shapes = {np.shape(values) for values in arrays.values()}
+    are_vectors = len(shapes) == 1 and len(max(shapes)) == 1
+    are_floats = all("float" in str(getattr(values, "dtype", "")) for values in arrays.values())
+    return conversion("vectors by name") if are_vectors and are_floats else ""
 
 
 def _quote(names: Collection[str]) -> str:

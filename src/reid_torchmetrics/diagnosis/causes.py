@@ -66,7 +66,7 @@ class Causes(dict[CauseName, Cause[Case]]):
     @property
     def decorator(self) -> Callable[..., Callable[[Trial], Trial]]:
         """A decorator that adds a trial, with the options of `add`."""
-        return partial(partial, self.add)
+        return partial(partial, self.add)  # given options, it returns partial(self.add, **options), which takes a trial
 
 
 class NotHeldError(Exception):
