@@ -20,7 +20,7 @@ from torch import Tensor
 from reid_torchmetrics.diagnosis.causes import NotHeldError
 from reid_torchmetrics.diagnosis.signs import LEAST_BOXES
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import keypoint_boxes, paired_similarity, to_xyxy
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, keypoint_boxes, paired_similarity, to_xyxy
 from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs
 from reid_torchmetrics.tasks.rotated_boxes import paired_rotated_iou, rotated_corners
 
@@ -213,14 +213,7 @@ def boxes_around(points: Tensor, is_labeled: Tensor | None = None) -> Tensor:
 
 def _paired_iou(pairs: PairedRows, boxes: Tensor, true_boxes: Tensor) -> Tensor:
     """Compute intersection over union of pairs of boxes [x, y, width, height]."""
-    # Each number of all pairs lies in one piece of memory.
-    x, y, width, height = boxes.T.contiguous().index_select(1, pairs.rows)
-    true_x, true_y, true_width, true_height = true_boxes.T.contiguous().index_select(1, pairs.true_rows)
-    across = torch.minimum(x + width, true_x + true_width).sub_(torch.maximum(x, true_x)).clamp_(min=0)
-    down = torch.minimum(y + height, true_y + true_height).sub_(torch.maximum(y, true_y)).clamp_(min=0)
-    common = across.mul_(down)
-    union = (width * height).add_(true_width * true_height).sub_(common)
-    return torch.where(common > 0, common / union, 0.0)
+    return BoxShapes(boxes).overlaps(pairs.rows, BoxShapes(true_boxes), pairs.true_rows)
 
 
 def kind_of(iou_type: str, box_format: str, sigmas: Sequence[float]) -> ShapeKind:
