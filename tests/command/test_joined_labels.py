@@ -1,10 +1,13 @@
 """Labels in files of their own: joined by name where both have names, else by position, in an order that is said."""
 
 import csv
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
+import torch
 
 from reid_torchmetrics import command
 from reid_torchmetrics.functional.retrieval import evaluate
@@ -83,6 +86,58 @@ def test_one_table_of_both_sides_is_joined_by_name(samples, capsys):
     value, said = printed_map(capsys, "query_named.npz", "gallery_named.npz", "--labels", "all.csv")
     assert value == pytest.approx(expected_map(samples), abs=1e-6)
     assert "rows joined by `name`" in said
+
+
+def save_hdf5(path, arrays):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[name] = values.astype(object) if values.dtype.kind == "U" else values
+
+
+WRITERS = {
+    "rows.mat": scipy.io.savemat,  # a matrix of characters, where blanks fill the shorter names
+    "packed.mat": partial(scipy.io.savemat, do_compression=True),
+    "cells.mat": lambda path, arrays: scipy.io.savemat(path, arrays | {"paths": arrays["paths"].astype(object)}),
+    "texts.h5": save_hdf5,
+    "bytes.npz": lambda path, arrays: np.savez(path, **arrays | {"paths": np.char.encode(arrays["paths"])}),
+    "list.pt": lambda path, arrays: torch.save(
+        {"feat": torch.tensor(arrays["feat"]), "paths": arrays["paths"].tolist()}, path
+    ),
+}
+
+
+def write_named_sides(samples, form, write):
+    """Write both sides with names of different lengths, and return the words of a command with tables of labels."""
+    files = []
+    for side, (embeddings, long_names, *labels) in samples.items():
+        names = np.char.replace(long_names, "00", "")
+        write_table(f"{side}.csv", (embeddings, names, *labels))
+        files.append(f"{side}_{form}")
+        write(files[-1], {"feat": embeddings, "paths": names})
+    return [*files, "--labels", "query.csv", "gallery.csv"]
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_names_of_every_form_of_file_are_joined_by_name(samples, form, capsys):
+    value, said = printed_map(capsys, *write_named_sides(samples, form, WRITERS[form]))
+    assert value == pytest.approx(expected_map(samples), abs=1e-6)
+    assert "rows joined by `name`" in said
+
+
+def test_names_that_cannot_be_read_are_not_passed_over_where_rows_are_joined_by_name(samples, capsys):
+    def write(path, arrays, **options):
+        np.savez(path, feat=arrays["feat"], paths=arrays["paths"].astype(object), **options)
+
+    words = write_named_sides(samples, "objects.npz", write)
+    assert command.main(["evaluate", *words]) == 1
+    said = capsys.readouterr().err
+    assert "query_objects.npz: names must be an array of texts" in said
+    assert "got `paths`, Python objects. Save `names.astype(str)`" in said
+    # The remedies: names as texts, or no names where the order is that of the table.
+    words = write_named_sides(samples, "objects.npz", lambda path, arrays: np.savez(path, **arrays))
+    value, _ = printed_map(capsys, *words)
+    assert value == pytest.approx(expected_map(samples), abs=1e-6)
 
 
 def save_each(folder, embeddings, names, suffix=".npy"):

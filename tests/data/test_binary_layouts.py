@@ -50,15 +50,16 @@ def test_the_embeddings_of_triplet_reid_are_read_with_a_table_of_labels(h5py, op
     assert isinstance(samples.embeddings, np.memmap) == (options == {})
 
 
-def test_groups_and_texts_of_any_length_are_named(h5py, tmp_path):
+def test_groups_and_references_are_named(h5py, tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["query/feat"] = np.eye(2)
-        file["pid"] = np.array(["a", "b"], dtype=object)
-    with pytest.raises(ValueError, match="got none, and without a reader `pid`, texts of any length, `query`, a group"):
+        file["pid"] = np.array([file["query"].ref] * 2, dtype=h5py.ref_dtype)
+    rule = "got none, and without a reader `pid`, an array of object, `query`, a group"
+    with pytest.raises(ValueError, match=rule):
         read_samples(tmp_path / "a.h5")
 
 
-def test_labels_of_numbers_and_of_texts_of_one_length_are_read_from_hdf5(h5py, tmp_path):
+def test_labels_of_numbers_and_of_texts_are_read_from_hdf5(h5py, tmp_path):
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file["feat"], file["pids"] = X, IDS
         file["camids"] = np.array([*"abcabc"], "S1")
@@ -67,6 +68,7 @@ def test_labels_of_numbers_and_of_texts_of_one_length_are_read_from_hdf5(h5py, t
     (samples,) = read_samples(tmp_path / "a.hdf5")
     assert samples.labels["identities"].tolist() == IDS.tolist()
     assert samples.labels["cameras"].tolist() == [*"abcabc"]
+    assert samples.names.tolist() == [f"{place}.jpg" for place in range(6)]
     assert read_labels(tmp_path / "a.hdf5")["identities"].tolist() == IDS.tolist()
 
 

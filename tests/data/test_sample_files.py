@@ -67,25 +67,34 @@ NOT_REAL = ("sparse", "complex", "hdf5", "multi")
 @pytest.mark.skipif(not MATLABS_OWN, reason="SciPy is installed without its tests")
 @pytest.mark.filterwarnings("ignore")  # of SciPy
 def test_files_that_matlab_wrote_are_read_as_scipy_reads_them():
-    num_arrays = 0
+    num_arrays = num_texts = 0
     for path in MATLABS_OWN:
         if not any(each in path.name for each in NOT_REAL):
             theirs = {name: values for name, values in scipy.io.loadmat(path).items() if not name.startswith("__")}
-            numbers = {name: values for name, values in theirs.items() if values.dtype.kind in "iuf"}
             ours = {name: values for name, values in read_mat(path).items() if not isinstance(values, Unread)}
+            texts = {name: ours.pop(name) for name in [*ours] if ours[name].dtype.kind == "U"}
+            assert all(values.tolist() == texts_of(theirs[name]) for name, values in texts.items())
+            num_texts += len(texts)
+            numbers = {name: values for name, values in theirs.items() if values.dtype.kind in "iuf"}
             assert ours.keys() == numbers.keys()
             assert all(np.array_equal(ours[name], values) for name, values in numbers.items())
             assert all(values.dtype.kind == "f" for values in ours.values())  # SciPy reads whole ones as integers
             num_arrays += len(ours)
-    assert num_arrays > 10
+    assert (num_arrays > 10, num_texts) == (True, 4)
+
+
+def texts_of(values):
+    """Texts as SciPy returns them: with blanks behind those of a matrix of characters, and in cells."""
+    cells = values.ravel("F").tolist()
+    return [str(cell.item() if isinstance(cell, np.ndarray) else cell).rstrip() for cell in cells]
 
 
 def test_values_without_a_reader_are_named_with_their_types(tmp_path):
-    words = np.array(["a", "b"], dtype=object)
-    scipy.io.savemat(tmp_path / "side.mat", {"query": {"feat": X}, "label": words})
+    cells = np.array(["a", 1], dtype=object)
+    scipy.io.savemat(tmp_path / "side.mat", {"query": {"feat": X}, "label": cells})
     with pytest.raises(ValueError, match="got none, and without a reader `query`, a structure, `label`, a cell array"):
         read_samples(tmp_path / "side.mat")
-    scipy.io.savemat(tmp_path / "named.mat", {"feat": X, "label": words})
+    scipy.io.savemat(tmp_path / "named.mat", {"feat": X, "label": cells})
     assert read_samples(tmp_path / "named.mat")[0].guesses[1:] == (
         f"{tmp_path / 'named.mat'}: `label` is passed over, a cell array",
     )

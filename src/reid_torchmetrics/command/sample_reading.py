@@ -284,9 +284,18 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
 def _join_by_name(
     sample_sets: SampleSets, tables: list[Columns], words: Sequence[str], guesses: list[str]
 ) -> list[_names.Role]:
-    """Put the rows of the table of each side in the order of its samples, where both have names; return these roles."""
+    """Put the rows of the table of each side in the order of its samples, where both have names; return these roles.
+
+    Raises:
+        ValueError: a file of samples has names that cannot be read.
+    """
     roles: list[_names.Role] = []
     for position, sample_set in enumerate(sample_sets.values()):
+        for file in sample_set.files:
+            if "names" in tables[position] and file.unread_names:
+                rule = "names must be an array of texts, as the rows of the labels are joined by `name`"
+                remedy = "Save `names.astype(str)`, or leave out the names where the order is the same."
+                raise ValueError(f"{file.path}: {rule}; got {file.unread_names}. {remedy}")
         if "names" in tables[position] and sample_set.names is not None:
             word = words[position] if len(words) == len(tables) else words[0]
             tables[position] = rows_by_name(tables[position], np.asarray(sample_set.names), word)

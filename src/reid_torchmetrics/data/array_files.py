@@ -79,6 +79,7 @@ _LENGTHS, _AFTER_LENGTHS = 26, 30  # offsets in the header of a member of a zip 
 _LENGTH_SIZE = 4  # bytes of the length of a vector
 _BYTES = "u1"
 _HDF5_KINDS = "iufbS"
+_TEXTS_AT_ONCE = 100
 _MATLAB_NUMBERS = b"single double logical int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 """MATLAB's classes of numbers; its texts have the class char, and are numbers in HDF5, too"""
 
@@ -323,7 +324,7 @@ def _read_mat(path: Path) -> dict[str, Any]:
 
 
 def _read_hdf5(path: Path) -> dict[str, Any]:
-    """Return the arrays of numbers and of texts of fixed length by name, with the shapes that MATLAB shows.
+    """Return the arrays of numbers and of texts by name, with the shapes that MATLAB shows.
 
     Anything else at the top of the file is `Unread`.
 
@@ -348,19 +349,22 @@ def _read_hdf5(path: Path) -> dict[str, Any]:
                 arrays[name] = Unread("a group")
             elif _is_hdf5_readable(file[name]):
                 arrays[name] = _read_hdf5_array(path, name, file[name], allowance)
+            elif file[name].ndim == 1 and _is_in_file(file[name]) and h5py.check_string_dtype(file[name].dtype):
+                arrays[name] = _read_hdf5_texts(name, file[name], allowance)
             else:
-                dtype = file[name].dtype
-                arrays[name] = Unread("texts of any length" if dtype.kind == "O" else f"an array of {dtype}")
+                arrays[name] = Unread(f"an array of {file[name].dtype}")
     return arrays
 
 
 def _is_hdf5_readable(dataset: Any) -> bool:
     """Return whether an array has numbers or texts of fixed length that lie in its file."""
-    if dataset.is_virtual or dataset.external or dataset.shape is None:
-        return False
-    if dataset.dtype.kind not in _HDF5_KINDS or "MATLAB_empty" in dataset.attrs:
+    if not _is_in_file(dataset) or dataset.dtype.kind not in _HDF5_KINDS or "MATLAB_empty" in dataset.attrs:
         return False
     return dataset.attrs.get("MATLAB_class", b"double") in _MATLAB_NUMBERS
+
+
+def _is_in_file(dataset: Any) -> bool:
+    return not dataset.is_virtual and not dataset.external and dataset.shape is not None
 
 
 def _read_hdf5_array(path: Path, name: str, dataset: Any, allowance: Allowance) -> Array:
@@ -372,6 +376,19 @@ def _read_hdf5_array(path: Path, name: str, dataset: Any, allowance: Allowance) 
         values = np.memmap(path, dataset.dtype, mode="r", offset=offset, shape=dataset.shape)
     is_matlab = "MATLAB_class" in dataset.attrs
     return np.asarray(values).T if is_matlab else values
+
+
+def _read_hdf5_texts(name: str, dataset: Any, allowance: Allowance) -> Array:
+    """Return texts of any length [N]; those that are no UTF-8 keep their bytes as surrogates."""
+    rows = dataset.asstr(errors="surrogateescape")
+    # A text is no longer than its file, of which rows may repeat it: 100 of them stay within the allowance.
+    texts: list[str] = []
+    for start in range(0, dataset.size, _TEXTS_AT_ONCE):
+        block = rows[start : start + _TEXTS_AT_ONCE].tolist()
+        allowance.spend(f"`{name}`", sum(map(len, block)))
+        texts += block
+    allowance.spend(f"`{name}`", count_bytes(texts))
+    return np.array(texts)
 
 
 def read_vectors(path: Path, *, dtype: str) -> dict[str, Any]:

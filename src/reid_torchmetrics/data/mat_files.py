@@ -1,4 +1,4 @@
-"""MATLAB's files of versions 5 to 7.2: real arrays of numbers by name, mapped where they are not compressed.
+"""MATLAB's files of versions 5 to 7.2: real arrays of numbers by name, mapped where they are not compressed, and texts.
 
 A file is a header of 128 bytes and elements, each a tag, its type and its size, before the data. An array is an element
 of elements; SciPy, whose reader a damaged file may crash, writes a row for a list:
@@ -8,12 +8,13 @@ of elements; SciPy, whose reader a damaged file may crash, writes a row for a li
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,9 +37,15 @@ _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f
 """dtypes of elements, by their types"""
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 """dtypes of arrays, by their classes; the elements of an array may have a smaller type"""
-_OTHER_CLASSES = {1: "a cell array", 2: "a structure", 3: "an object", 4: "text", 5: "a sparse matrix"}
+_CELLS, _TEXT = 1, 4
+_OTHER_CLASSES = {_CELLS: "a cell array", 2: "a structure", 3: "an object", _TEXT: "text", 5: "a sparse matrix"}
+_CODECS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
+"""encodings of texts, by the types of their elements"""
 _COMPLEX = 0x0800  # a flag
 _CLASS = 0xFF  # the bits of the class among the flags
+
+_Element: TypeAlias = tuple[int, Array, int]
+"""the type and the bytes of an element, and the offset of the next one"""
 
 
 def is_version_7_3(path: Path) -> bool:
@@ -48,7 +55,10 @@ def is_version_7_3(path: Path) -> bool:
 
 
 def read_mat(path: Path) -> dict[str, Any]:
-    """Return the arrays of a file by name; structures, cells, texts, sparse and complex ones are `Unread`.
+    """Return the arrays of numbers and texts of a file by name.
+
+    Rows of characters are texts of one length, and cells hold a text each. Other cells, a single text, structures,
+    sparse and complex arrays are `Unread`.
 
     Raises:
         ValueError: The file is damaged, of another version, has a name twice, or would inflate to more than
@@ -102,30 +112,69 @@ def _inflate(contents: Array, order: str, allowance: Allowance) -> Array:
 
 
 def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, Array | Unread]:
-    """Return the name and the values of an array; `Unread` for the values of other classes than numbers."""
+    """Return the name and the values of an array; `Unread` for values that are neither numbers nor texts."""
     # Only the first elements are read before the class is checked: a cell array may have millions.
     elements = _split_elements(matrix, order)
     (_, flag_bytes, _), (_, shape_bytes, _), (_, name_bytes, _) = islice(elements, 3)
     flags = int(flag_bytes.view(f"{order}u4")[0])
     name = name_bytes.tobytes().decode()
-    if flags & _CLASS not in _CLASSES or flags & _COMPLEX or not name:
-        return name, Unread(_OTHER_CLASSES.get(flags & _CLASS, "complex numbers"))
+    shape = shape_bytes.view(f"{order}i4")
+    if (shape < 0).any():
+        raise ValueError(f"`{name}` of shape {shape.tolist()}")
+    array_class = flags & _CLASS
+    texts: Array | None = None
+    if array_class == _TEXT:
+        texts = _read_texts(elements, shape, order, allowance)
+    elif array_class == _CELLS and name:  # no cells in cells
+        texts = _read_cells(elements, order, allowance)
+    if texts is not None and (len(texts) > 1 or not name):
+        return name, texts
+    if array_class not in _CLASSES or flags & _COMPLEX or not name:
+        return name, Unread(_OTHER_CLASSES.get(array_class, "complex numbers"))
     ((kind, value_bytes, end),) = islice(elements, 1)
     if end < len(matrix):
         raise ValueError(f"`{name}` with {len(matrix) - end} bytes behind its values")
     # Numbers of a class are stored in the smallest type that has all of them.
     numbers = value_bytes.view(order + _NUMBERS[kind])
-    shape = shape_bytes.view(f"{order}i4")
-    if (shape < 0).any():
-        raise ValueError(f"`{name}` of shape {shape.tolist()}")
     dtype = np.dtype(order + _CLASSES[flags & _CLASS])
     if dtype != numbers.dtype:
         allowance.spend(f"`{name}`", numbers.size * dtype.itemsize)
     return name, numbers.astype(dtype, copy=False).reshape(shape, order="F")
 
 
-def _split_elements(data: Array, order: str) -> Iterator[tuple[int, Array, int]]:
-    """Yield the type and the bytes of each element, and the offset of the next one.
+def _read_texts(elements: Iterator[_Element], shape: Array, order: str, allowance: Allowance) -> Array | None:
+    """Return the rows of a matrix of characters as texts, without the blanks that fill them; None for another array."""
+    kind, value_bytes, _ = next(elements, (0, None, 0))
+    if kind not in _CODECS or len(shape) > 2:
+        return None
+    codec = _CODECS[kind]
+    if codec not in ("utf-8", "latin-1"):
+        codec += "-le" if order == "<" else "-be"
+    # In UTF-32 all characters are as long.
+    characters = np.frombuffer(value_bytes.tobytes().decode(codec, "replace").encode("utf-32-le"), np.dtype("<u4"))
+    if characters.size != math.prod(shape.tolist()):
+        return None
+    allowance.spend("a text", 4 * characters.size)
+    rows = np.ascontiguousarray(characters.reshape(shape, order="F"))
+    if not rows.size:
+        return np.zeros(max(1, len(rows)), dtype="U1")
+    return np.char.rstrip(rows.view(f"<U{rows.shape[1]}")[:, 0])
+
+
+def _read_cells(elements: Iterator[_Element], order: str, allowance: Allowance) -> Array | None:
+    """Return the texts of cells; None if a cell is anything else."""
+    texts: list[str] = []
+    for _, cell, _ in elements:
+        _, text = _read_matrix(cell, order, allowance)
+        if isinstance(text, Unread) or len(text) != 1:
+            return None
+        texts.append(text.item())
+    allowance.spend("a cell array", len(texts) * max(map(len, texts), default=0) * 4)
+    return np.array(texts)
+
+
+def _split_elements(data: Array, order: str) -> Iterator[_Element]:
+    """Yield the elements one after the other.
 
     Small elements have their bytes in their tag. A compressed element is the only one that may end anywhere.
     """

@@ -80,6 +80,8 @@ class SampleFile(Displayed):
     kind: _names.MatrixKind = "embeddings"
     """or "distances" or "scores" of queries and gallery items, in the place of embeddings: a row for each item of the
     side that was read"""
+    unread_names: str = ""
+    """the array of names that cannot be read, and its type: "`names`, a structure"; "" where there is none"""
 
 
 def read_samples(
@@ -213,7 +215,7 @@ def _open(path: Path, rules: NameRules, *, is_shard: bool = False) -> SampleFile
 
 
 def _as_samples(
-    path: Path, arrays: dict[str, Any], rules: NameRules, passed_over: Mapping[str, str], *, is_shard: bool
+    path: Path, arrays: dict[str, Any], rules: NameRules, passed_over: dict[str, str], *, is_shard: bool
 ) -> SampleFile:
     """Return the samples in the arrays of a file.
 
@@ -261,7 +263,13 @@ def _as_samples(
     labels = as_labels(names, arrays, num_samples, rules.missing_identities)
     roles = labels.pop("roles", None)
     sample_names = _find_sample_names(arrays, names.values(), rules, num_samples)
-    return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind)
+    unread = passed_over | {name: "Python objects" for name in arrays if isinstance(arrays[name], PythonObjects)}
+    unread_names = [
+        f"`{name}`, {type_in_words}" for name, type_in_words in unread.items() if rules.allow("names", name)
+    ]
+    if sample_names is not None:
+        unread_names = []
+    return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind, ", ".join(unread_names))
 
 
 def _check_not_transposed(
