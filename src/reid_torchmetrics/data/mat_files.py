@@ -144,7 +144,7 @@ def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, 
 
 def _read_texts(elements: Iterator[_Element], shape: Array, order: str, allowance: Allowance) -> Array | None:
     """Return the rows of a matrix of characters as texts, without the blanks that fill them; None for another array."""
-    kind, value_bytes, _ = next(elements, (0, None, 0))
+    ((kind, value_bytes, _),) = islice(elements, 1)
     if kind not in _CODECS or len(shape) > 2:
         return None
     codec = _CODECS[kind]
