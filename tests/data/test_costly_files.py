@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
+import scipy.io
 import torch
 
 from reid_torchmetrics.data import read_ground_truth, read_labels, read_pairs, read_retrieved, read_samples
@@ -43,6 +44,28 @@ def write_mat(path):
     path.write_bytes(header + struct.pack("<II", 15, len(packed)) + packed)
 
 
+def write_empty_rows(path):
+    """A .mat of 128 bytes and one array: a text of 2 ** 31 - 1 rows without characters."""
+    parts = [(6, struct.pack("<II", 4, 0)), (5, struct.pack("<ii", 2**31 - 1, 0)), (1, b"feat"), (16, b"")]
+    matrix = b"".join(
+        struct.pack("<II", kind, len(data)) + data.ljust(-(-len(data) // 8) * 8, b"\0") for kind, data in parts
+    )
+    header = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<HH", 0x0100, 0x4D49)
+    path.write_bytes(header + struct.pack("<II", 14, len(matrix)) + matrix)
+
+
+def write_uneven_cells(path):
+    """A .mat of 40 KB: a long text among short ones, all of which would take as much as the long one."""
+    scipy.io.savemat(path, {"feat": np.array(["a" * 10**5, *"b" * 10**3], dtype=object)}, do_compression=True)
+
+
+def write_repeated_texts(path):
+    """An HDF5 file in which a long text is in the same row as many short ones."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file["feat"] = np.array(["a" * 10**5, *"b" * 10**3], dtype=object)
+
+
 def write_small_npz(path, contents):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("feat.npy", contents)
@@ -66,6 +89,9 @@ FILES = {
     "several.npz": lambda path: write_npz(path, ["feat", "pids"]),
     "twice.npz": write_twice,
     "zeros.mat": write_mat,
+    "rows.mat": write_empty_rows,
+    "cells.mat": write_uneven_cells,
+    "texts.h5": write_repeated_texts,
     "expanded.pt": write_expanded_tensor,
     **{
         f"{descr[1:]}_{number}.npy": lambda path, descr=descr, shape=shape: path.write_bytes(npy_header(descr, shape))

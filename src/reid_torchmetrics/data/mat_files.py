@@ -154,8 +154,8 @@ def _read_texts(elements: Iterator[_Element], shape: Array, order: str, allowanc
     characters = np.frombuffer(value_bytes.tobytes().decode(codec, "replace").encode("utf-32-le"), np.dtype("<u4"))
     if characters.size != math.prod(shape.tolist()):
         return None
-    allowance.spend("a text", 4 * characters.size)
     rows = np.ascontiguousarray(characters.reshape(shape, order="F"))
+    allowance.spend("a text", 4 * max(rows.size, len(rows)))  # rows may be many, and empty
     if not rows.size:
         return np.zeros(max(1, len(rows)), dtype="U1")
     return np.char.rstrip(rows.view(f"<U{rows.shape[1]}")[:, 0])
