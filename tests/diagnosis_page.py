@@ -2,6 +2,7 @@
 
 import re
 import string
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -93,7 +94,13 @@ def section(row: Cause) -> str:
     """What is checked, its name, when it is told, and what it says."""
     shown = re.sub(r"\s+", " ", message(row))
     title = f"{row.checks[0].upper()}{row.checks[1:]}"
-    return f"\n### {title}\n\n`{row.name}`: {row.condition()}\n\n> {shown}\n{explained(row)}"
+    return f"\n### {title}\n\n`{row.name}`: {condition(row)}\n\n> {shown}\n{explained(row)}"
+
+
+def condition(row: Cause) -> str:
+    """The condition in words, the rest of the trial's docstring, with the constants of its module."""
+    _, _, words = (row.find.__doc__ or "").partition("\n\n")
+    return " ".join(words.split()).format(**vars(sys.modules[row.find.__module__]))
 
 
 def message(row: Cause) -> str:

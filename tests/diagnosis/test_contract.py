@@ -18,6 +18,7 @@ from tests.diagnosis.at_doors import detected, doors, image_doors, ranked
 from tests.diagnosis.at_doors.doors import Data
 from tests.diagnosis.at_doors.on_processes import ON_PROCESSES
 from tests.diagnosis.at_doors.ranked import Example
+from tests.diagnosis_page import condition
 from tests.profiles import PROFILE, each_row, of_each
 
 REGISTRIES: dict[str, Mapping[str, Cause]] = {
@@ -199,7 +200,7 @@ def test_rows_are_described_in_sentences_and_are_explained_by_rows_of_their_regi
     for registry in REGISTRIES.values():
         for name, row in registry.items():
             assert row.name == name
-            assert row.condition().endswith(".")
+            assert condition(row).endswith(".")
             assert set(row.explained_by) <= set(registry)
 
 

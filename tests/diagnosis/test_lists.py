@@ -154,6 +154,16 @@ def test_names_of_other_items_are_not_told():
     assert not advice(evaluate_lists, lists, named(problem.positives, lambda item: f"img_{item}.jpg"))
 
 
+@each_row("door", {name: door for name, door in DOORS.items() if name != "keys"})
+@pytest.mark.parametrize(("length", "other_score", "is_told"), [(10, 1.0, True), (9, 1.0, False), (10, 0.5, False)])
+def test_runs_whose_scores_are_all_equal_are_told(door, length, other_score, is_told):
+    problem = Searched(2)
+    runs = [dict.fromkeys(row, 1.0) for row in problem.nearest[:, :length].tolist()]
+    runs[0][next(iter(runs[0]))] = other_score
+    texts = advice(DOORS[door], runs, problem)
+    assert [text.startswith("All scores of a list are equal") for text in texts] == [True] * is_told
+
+
 def test_diagnose_tries_all_causes_on_any_lists():
     problem = Searched(0)
     given = {"retrieved": problem.nearest[:, :5] + 1, "positives": problem.positives}

@@ -74,7 +74,7 @@ def look(results: Any, samples: Any, world: World) -> None:
     def find() -> tuple[str, list[int]]:
         if is_retrieval and results is not None and module.is_known(results, samples, world.warning_log):
             return "[]", [0]
-        work = partial(_find, results, samples, world)
+        work = partial(_find, module, results, samples, world)
         findings = workers.run(work, torch.device("cpu"), inside=getattr(samples, "keeps_thread", True))
         return json.dumps(findings), [len(findings)]
 
@@ -100,13 +100,11 @@ def module_for(samples_type: type) -> Any:
     return import_module(f"{__name__}.{_MODULES[samples_type.__name__]}")
 
 
-def _find(results: Any, samples: Any, world: World) -> list[Finding]:
+def _find(module: Any, results: Any, samples: Any, world: World) -> list[Finding]:
     """Return the likely mistakes that this process finds."""
-    kind = _MODULES[type(samples).__name__]
-    module = module_for(type(samples))
-    if kind == "detection":
+    if hasattr(module, "MatchedImages"):
         samples = module.MatchedImages.of(results, samples)
     case_of, causes = module.REGISTRIES[type(samples)]
-    if kind == "retrieval" and results is None:  # nothing was ranked, as for lists of neighbors
+    if results is None:  # nothing was ranked, as for lists of neighbors
         causes = module.FACTS
     return find_causes(causes.values(), case_of(results, samples), world.warning_log)

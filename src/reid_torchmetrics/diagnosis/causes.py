@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -39,16 +38,8 @@ class Cause(Generic[Case]):
     @property
     def checks(self) -> str:
         """The mistake, in a few words: the summary of the trial."""
-        summary, _, _ = self._docs()
+        summary, *_ = (self.find.__doc__ or self.name).split("\n\n")
         return summary.removeprefix("Look for ").removesuffix(".")
-
-    def condition(self) -> str:
-        """Return the condition in words, the rest of the trial's docstring, with the constants of its module."""
-        *_, condition = self._docs()
-        return " ".join(condition.split()).format(**vars(sys.modules[self.find.__module__]))
-
-    def _docs(self) -> tuple[str, str, str]:
-        return (self.find.__doc__ or self.name).partition("\n\n")
 
 
 class Causes(dict[CauseName, Cause[Case]]):

@@ -25,6 +25,7 @@ _LEAST_NAMES = 5  # that are spelled in two ways
 _LEAST_SHARE = 0.2  # of queries that a shift must explain
 _SUSPECT = 0.5  # of the queries have a positive first; more raise no suspicion
 _MOST_TIED = 0.5  # share of scores that equal another one: then names of items order the lists
+_LEAST_TIED = 10  # items of a list; fewer may well have one score
 _FEW = 0.5  # positives among the first two entries, as a factor of their share in whole lists
 _GOOD = 0.25  # of the lists, at least, end with a positive where they are worst first
 _ODDS, _ODDS_OF_SCORES = 20, 4  # of that, as a factor of the odds by luck; where scores rise in the order given
@@ -163,6 +164,19 @@ def worst_first(case: ListCase) -> Values | None:
     if not is_better or not is_beyond_chance(num_right, len(kept), by_luck):
         return None
     return {"num": num_right, "queries": counted(len(kept), "query")}
+
+
+@cause(
+    message="All scores of a list are equal, in each list, so that names of items order them, as in trec_eval. Pass"
+    " lists in the place of scores to keep an order.",
+)
+def equal_list_scores(case: ListCase) -> Values | None:
+    """Look for runs without an order.
+
+    All scores of each list are equal, and the longest list has at least {_LEAST_TIED} items.
+    """
+    is_without_order = case.samples.reader.share_tied == 1 and case.samples.items.shape[1] >= _LEAST_TIED
+    return {} if is_without_order else None
 
 
 class IndexCase:

@@ -6,7 +6,6 @@ import copy
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from inspect import signature
 from typing import Any, NoReturn, overload
 
@@ -173,14 +172,6 @@ def _ranking_of(results: retrieval.RetrievalResults) -> tuple[evaluation.Ranking
         protocol, protocol, ties_are_open=ties == protocol.ties_or(None), has_lists=results.setup.lists
     )
     if isinstance(evaluated, evaluation.EvaluatedProblem):
-        problem = evaluated.problem
-        source = problem.source
-        samples = replace(
-            samples,
-            options=evaluated.options(),
-            find_problem=lambda: problem,
-            matrix=source.argument if isinstance(source, evaluation.Matrix) else None,
-            num_gallery=source.shape[1],
-        )
+        samples = evaluated.describe(samples)
     ranking, _ = results.rankings
     return ranking, samples

@@ -144,6 +144,12 @@ def searched(change: Callable[[list[list[int]]], Any] | None = None, length: int
     return {"retrieved": lists if change is None else change(lists), "positives": problem.positives}
 
 
+def runs_of_one_score() -> Data:
+    """Runs in which each item has the same score."""
+    data = {side: named(lists, "d{}".format) for side, lists in searched(length=20).items()}
+    return data | {"retrieved": [dict.fromkeys(items, 1.0) for items in data["retrieved"]]}
+
+
 def indexed(change: Callable[[Any], Any]) -> Data:
     """Lists of an index as a user may change them, and the embeddings that it holds."""
     problem = Searched(1)
@@ -259,5 +265,6 @@ LIST_EXAMPLES: dict[str, list[Example]] = {
         )
     ],
     "shifted_items": [Example("lists", lambda: searched(lambda lists: [[item + 1 for item in row] for row in lists]))],
+    "equal_list_scores": [Example("lists", runs_of_one_score)],
     "worst_first": [Example("lists", lambda: searched(lambda lists: [row[::-1] for row in lists], 400))],
 }

@@ -52,7 +52,6 @@ class DetectionCase:
 
     def __init__(self, results: Any, images: MatchedImages) -> None:
         """Take `ImageMatches`, `DetectionResults` or `Matches`."""
-        self.results = results
         self.images = images
         """facts about the images of all processes, such as `num_without_lists`, `value_names` and `label_names`"""
         self.matches: Matches = results if isinstance(results, Matches) else results.matches

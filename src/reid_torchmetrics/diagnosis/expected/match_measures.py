@@ -23,11 +23,6 @@ class MatchMeasure(NamedTuple):
 
     def __str__(self) -> str:
         """Return a name, by which searches tell numbers apart."""
-        return self.title
-
-    @property
-    def title(self) -> str:
-        """Name of the number."""
         return f"{self.quantity} at the first threshold, {self.words}"
 
     @property

@@ -255,7 +255,7 @@ class MatchedNumbers(Numbers):
 
     def title(self, report: Any) -> str:
         """Return the title of a number."""
-        return report.title if isinstance(report, MatchMeasure) else str(report)
+        return str(report)
 
     def call(self, report: Any, options: Mapping[str, Any]) -> str:
         """Return the line that computes a number here; `...` stands for the user's arguments."""

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from reid_torchmetrics.diagnosis.causes import Values
-from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation import Embeddings
 from reid_torchmetrics.functional.retrieval.relevance import num_labels_of
 
@@ -30,8 +29,7 @@ _MOST_DIFFERENT = 0.01  # difference of scores of two queries in both directions
 
 def have_themselves_first(case: RetrievalCase) -> bool:
     """Return whether most queries have a positive first."""
-    first_of_query = segments.starts(case.ranks.num_positives)[case.is_valid]
-    return 2 * int((case.ranks.rank[first_of_query] == 1).sum()) > case.counts.valid
+    return 2 * int((case.ranks.rank == 1).sum()) > case.counts.valid
 
 
 @cause(

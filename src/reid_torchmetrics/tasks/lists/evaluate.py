@@ -15,7 +15,6 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import with_typed_options
-from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.retrieval.evaluation import (
     DEFAULT_PROTOCOL,
     Labels,
@@ -65,7 +64,6 @@ ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[A
 ListIdentities: TypeAlias = ListLabels | Shaped[Tensor, "_ labels"] | _checks.SeveralLabels
 """One identity for each sample, or a matrix of several labels"""
 _NO_SIMILARITY = "none, ranked lists"
-_LEAST_TIED = 10  # items of a list; fewer may well have one score
 
 
 class ListOptions(SideLabels, ProtocolOptions, total=False):
@@ -238,11 +236,6 @@ def _evaluate_by_truth(
     if isinstance(retrieved, Mapping):
         retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
     items = read_retrieved(retrieved, reader, num_queries)
-    if reader.share_tied == 1 and items.shape[1] >= _LEAST_TIED:
-        warn(
-            "All scores of a list are equal, in each list, so that names of items order them, as in trec_eval. Pass"
-            " lists in the place of scores to keep an order."
-        )
     truth = truth.to(items.device)
 
     num_repeated = count_repeated(items)

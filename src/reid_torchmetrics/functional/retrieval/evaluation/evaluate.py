@@ -71,6 +71,18 @@ class EvaluatedProblem:
             return cmc_ranking, cmc_ranking
         return rank_problem(self.problem, self.options(ties=ties)), cmc_ranking
 
+    def describe(self, samples: RankedSamples) -> RankedSamples:
+        """Return the facts about samples with those that follow from the problem."""
+        problem = self.problem
+        return replace(
+            samples,
+            options=self.options(),
+            find_problem=lambda: problem,
+            matrix=problem.source.argument if isinstance(problem.source, Matrix) else None,
+            keeps_thread=problem.keeps_thread,
+            num_gallery=problem.source.shape[1],
+        )
+
     def nearest(self, k: int, queries: Any) -> RankLists:
         """Return the first k candidates of all queries, or of some."""
         (queries,) = _arrays.as_tensors(queries, device=self.problem.source.device)
@@ -267,7 +279,7 @@ def evaluate_scores(
     problem = RetrievalProblem(source, labels).grouped(protocol)
     # A matrix does not tell which scores compare a query with itself.
     check_own_places(protocol, labels.self_index, len(matrix))
-    return _evaluate(problem, RankedSamples(protocol, named_protocol, matrix=argument), ties=ties, max_rank=max_rank)
+    return _evaluate(problem, RankedSamples(protocol, named_protocol), ties=ties, max_rank=max_rank)
 
 
 def _read_protocol(
@@ -323,16 +335,8 @@ def _evaluate(
     )
     results = summarize(ranking, protocol, setup, max_rank=max_rank, cmc_ranking=cmc_ranking, problem=evaluated)
 
-    samples = replace(
-        samples,
-        options=options,
-        ties_are_open=protocol.leaves_ties_open(ties),
-        find_problem=lambda: problem,
-        has_lists=setup.lists,
-        keeps_thread=problem.keeps_thread,
-        num_gallery=problem.source.shape[1],
-    )
-    results_made(ranking, samples)
+    samples = replace(samples, ties_are_open=protocol.leaves_ties_open(ties), has_lists=setup.lists)
+    results_made(ranking, evaluated.describe(samples))
     return results
 
 
