@@ -10,7 +10,6 @@ one file for a square matrix               rows          the same items, each se
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import SimpleNamespace
@@ -97,7 +96,6 @@ def read_sample_sets(
     _drop_tracks_of_cameras(sample_sets, names, guesses)
     for sample_set in sample_sets.values():
         _warn_of_repeated_names(sample_set)
-    _warn_of_camera_names([sample_set.columns.get("cameras") for sample_set in sample_sets.values()])
     log_guesses(guesses)
     _check_used(rules, names_in_sets, names_in_tables)
     check_file_names(rules, [sample_set.names for sample_set in sample_sets.values()])
@@ -139,28 +137,6 @@ def _warn_of_repeated_names(sample_set: SampleSet) -> None:
         text = f"{num_repeated:,} of {len(sample_set):,} samples have the name and the identity of another one"
         (name, _), _ = samples.most_common(1)[0]
         warn(f"{sample_set.files[0].path}: {text}, such as {name!r}, and count again. Leave them out.")
-
-
-def _warn_of_camera_names(cameras: Sequence[Any]) -> None:
-    """Warn if queries and gallery have no name of a camera in common, but names with equal numbers, or but for case."""
-    if len(cameras) < len(SIDES) or any(names is None or names.dtype.kind != "U" for names in cameras):
-        return
-    query, gallery = ({_bare_camera(name): name for name in np.unique(names).tolist()} for names in cameras)
-    have_common_names = not set(query.values()).isdisjoint(gallery.values())
-    spelled_twice = query.keys() & gallery.keys()
-    if spelled_twice and not have_common_names:
-        first = min(spelled_twice)
-        both = f"{query[first]!r} of queries and {gallery[first]!r} of the gallery"
-        warn(
-            "`cameras` have no name in common, so that no rule about them acts. If cameras are the same, such as"
-            f" {both}, write them alike."
-        )
-
-
-def _bare_camera(name: str) -> str:
-    """Return the first number in the name of a camera, or the name without case."""
-    number = re.search(r"\d+", name)
-    return name.strip().casefold() if number is None else str(int(number[0]))
 
 
 def _count_rows(sample_sets: Sequence[SampleSet], *labels: str) -> int:

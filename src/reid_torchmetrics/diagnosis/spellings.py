@@ -36,6 +36,12 @@ def _without_first_folders(names: list[str]) -> list[str]:
     return [name[length:] for name in names]
 
 
+def bare_camera(name: str) -> str:
+    """Return the first number in the name of a camera, or the name without case."""
+    number = re.search(r"\d+", name)
+    return name.strip().casefold() if number is None else str(int(number[0]))
+
+
 CLOSE_READINGS: dict[str, Callable[[list[str]], Iterable[str]]] = {
     "with / in the place of \\": partial(map, lambda name: name.replace("\\", "/")),
     "regardless of case and of spaces around them": partial(

@@ -43,6 +43,16 @@ def samples(query: Tensor | None = None, gallery: Tensor | None = None, **given:
     return sides | labels | given
 
 
+def with_cameras(query_word: str, gallery_word: str) -> Data:
+    """Samples with three cameras on each side, by their names."""
+    words = {"query": query_word, "gallery": gallery_word}
+    numbers = {"query": LABELS, "gallery": IN_TURNS + IN_TURNS // 20}
+    cameras = {
+        f"{side}_cameras": [words[side].format(number) for number in (numbers[side] % 3).tolist()] for side in words
+    }
+    return samples(**cameras)
+
+
 def places(positions: Tensor, radius: float) -> Data:
     num = len(positions)
     labels = {"query_positions": positions, "gallery_positions": positions}
@@ -192,6 +202,12 @@ RETRIEVAL_EXAMPLES: dict[str, list[Example]] = {
             lambda: samples(query_cameras=LABELS % 3, gallery_cameras=IN_TURNS % 3, search_cameras=(7,)),
             NO_CAMERAS,
         )
+    ],
+    "unlike_cameras": [
+        Example(
+            "samples", lambda: with_cameras("c{}", "Camera {}"), not_seen("a process has some cameras", "two processes")
+        ),
+        Example("samples", lambda: with_cameras("North{}", " north{}"), not_seen("as above", "two processes")),
     ],
     "infinite_scores": [Example("matrix", lambda kind=kind: infinite(kind)) for kind in ("scores", "distances")],
     "copied_queries": [Example("samples", sides("copied_queries", "equal"), IN_LISTS)],

@@ -18,6 +18,7 @@ from reid_torchmetrics._warnings import asking
 from reid_torchmetrics.diagnosis.causes import Causes, NotHeldError, held
 from reid_torchmetrics.functional.retrieval.evaluation import (
     NO_RANKING,
+    Labels,
     RankedSamples,
     Ranking,
     RankingOptions,
@@ -89,13 +90,16 @@ class RetrievalCase:
         sampled = self.samples.sampled
         return self.problem if self.samples.find_problem is not None or sampled is None else sampled
 
+    @property
+    def labels(self) -> Labels:
+        """Labels of all queries and of this process's gallery items; of some of them for a stream."""
+        labels = self.samples.labels
+        return self._searched.labels if labels is None else labels
+
     @cached_property
     def positions(self) -> tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float]:
         """Positions of queries and gallery items, and the radius, where it decides relevance."""
-        positions = self.samples.positions
-        if positions is None:
-            positions = self._searched.labels.positions_within(self.protocol)
-        return held("positions", positions)
+        return held("positions", self.labels.positions_within(self.protocol))
 
     @cached_property
     def sample(self) -> Sample:

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance
-from reid_torchmetrics.diagnosis.spellings import spelling_that_fits
+from reid_torchmetrics.diagnosis.causes import NotHeldError, Values, is_beyond_chance
+from reid_torchmetrics.diagnosis.spellings import bare_camera, spelling_that_fits
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import POSITIVES_BY_OPTION, number_of_name
 
@@ -78,6 +78,37 @@ def _spelling_of(case: RetrievalCase, is_partial: bool) -> str | None:
     gallery_names = [names[number] for number in names if number not in numbers]
     spelling = spelling_that_fits(query_names, gallery_names, is_close=is_partial)
     return None if spelling is None else f"Identities would match {spelling[0]}"
+
+
+@cause(
+    message="`cameras` have no name in common, so that no rule about them acts. If cameras are the same, such as"
+    " {query!r} of queries and {gallery!r} of the gallery, write them alike.",
+)
+def unlike_cameras(case: RetrievalCase) -> Values | None:
+    """Look for cameras of queries and gallery in two spellings.
+
+    Names of cameras of one side are not on the other side, but some have the same first number, or differ in case and
+    in spaces around them alone.
+    """
+    names = case.ranking.names.get("cameras")
+    if names is None or case.protocol.camera_map:
+        return None
+    labels = case.labels
+    query, gallery = labels.query["cameras"], labels.gallery["cameras"]
+    if case.samples.num_gallery not in (None, len(gallery)):
+        raise NotHeldError("cameras of all processes")
+    query_names = _bare_names(query, names)
+    gallery_names = _bare_names(gallery, labels.names["cameras"])
+    spelled_twice = query_names.keys() & gallery_names.keys()
+    if not spelled_twice or bool(torch.isin(query, gallery).any()):
+        return None
+    first = min(spelled_twice)
+    return {"query": query_names[first], "gallery": gallery_names[first]}
+
+
+def _bare_names(cameras: Tensor, names: Mapping[int, str]) -> dict[str, str]:
+    """Return the names of some cameras by what other spellings have in common with them."""
+    return {bare_camera(names[number]): names[number] for number in cameras.unique().tolist() if number in names}
 
 
 def _reading_of(

@@ -296,7 +296,7 @@ def _evaluate_by_labels(
     if labels.gallery:
         first_label, *_ = labels.gallery.values()
         num_gallery = len(first_label)
-    results_made(ranking, replace(samples, positions=labels.positions_within(protocol), num_gallery=num_gallery))
+    results_made(ranking, replace(samples, labels=labels, num_gallery=num_gallery))
     return _with_names(results, queries, reader)
 
 

@@ -104,6 +104,8 @@ class _Block(NamedTuple):
 
     embeddings: Float[Tensor, "items dim"]
     labels: dict[str, Tensor]
+    names: Vocabulary
+    """names of the labels by their numbers"""
     relevance: Relevance
     marks: int
     """marks of the queries, the positives and the block; see `read_block`"""
@@ -412,7 +414,7 @@ class RankCounter:
         label_arguments |= as_arguments(labels, "gallery_", self.rules)
         rules = self.label_names.rules_by_number(self.rules)
         relevance = find_relevance(**label_arguments, **rules, self_index=self_index)
-        return _Block(embeddings, labels, relevance, marks)
+        return _Block(embeddings, labels, names, relevance, marks)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what blocks are counted with, which is small to send."""
@@ -432,9 +434,12 @@ class RankCounter:
             places = num_before.masked_fill(~is_own.any(1), -1)
         query, gallery = Rows([self._query[rows]]), Rows([block.embeddings[items]])
         query_labels, labels = select_samples(self.query_labels, rows), select_samples(block.labels, items)
+        names = Vocabulary(self._all_names)
+        for label, names_of_items in block.names.items():
+            names.add(label, names_of_items.values(), names_of_items)
         return RetrievalProblem(
             Embeddings(query, gallery, self.similarity, rerank=None, max_bytes=None),
-            Labels(query_labels, labels, self_index=places, names=self.label_names),
+            Labels(query_labels, labels, self_index=places, names=names.for_results()),
         )
 
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: Vocabulary) -> None:

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Vocabulary
 
-from .problem import ListedItems, RetrievalProblem
+from .problem import Labels, ListedItems, RetrievalProblem
 from .protocol import Protocol, RankingOptions
 
 _LONGEST_NAME = 12  # of a camera in the text
@@ -121,8 +121,8 @@ class RankedSamples:
     """whether a look at them must stay on the calling thread, see `RetrievalProblem.keeps_thread`"""
     has_updates: bool = False
     """whether the samples came by `update`, which takes their roles"""
-    positions: tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None = None
-    """positions of queries and gallery items, and the radius, where there is no problem that has them"""
+    labels: Labels | None = None
+    """labels of queries and gallery items, where there is no problem that has them"""
     sampled: RetrievalProblem | None = None
     """the problem of some queries and of the items listed for them, for streams"""
     num_gallery: int | None = None

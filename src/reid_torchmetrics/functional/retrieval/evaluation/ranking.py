@@ -177,8 +177,7 @@ def share_defined(
     if undefined is not None:
         raise ValueError(f"`embeddings` must be finite; got some that are not. {undefined}")
     if updates is not None:
-        positions = problem.labels.positions_within(options.protocol)
-        results_made(None, replace(facts, positions=positions, updates=updates), world)
+        results_made(None, replace(facts, labels=problem.labels, updates=updates), world)
     return problem, together
 
 
