@@ -184,11 +184,17 @@ def array_like(argument: str, value: object) -> None:
         raise TypeError(f"`{argument}` must be a tensor, an array or a list; got {_describe_type(value)}.")
 
 
+_QUANTIZED = (
+    " Pass `(x.astype('float32') - zero_point) * scale` of quantized embeddings, or `similarity='hamming'` for codes."
+)
+
+
 def floating_matrix(argument: str, value: object, columns: str | int, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a letter for any number."""
     value = tensor(argument, value, device)
     if value.dtype not in FLOATING_DTYPES:
-        raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
+        remedy = _QUANTIZED if columns == "D" and value.dtype in (torch.int8, torch.uint8) else ""
+        raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.{remedy}")
     if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
         remedy = ""
         if value.ndim > 2 and sum(length > 1 for length in value.shape[1:]) == 1:

@@ -141,7 +141,7 @@ BROKEN = [
     ("detect no_shards results.json", "`ground_truths` and `detections` must both be files of JSON, or both folders"),
     (
         "pairs g.npz",
-        "g.npz: arrays must be `scores`, higher for closer pairs, and `same`, one of each; got feat, pids.",
+        "g.npz: arrays must be `scores`, higher for closer pairs (minus distances), and `same`, one of each; got feat,",
     ),
     ("pairs good.run", "good.run: scores must be beside `same` in arrays, or in a file for a list of pairs; got none"),
     (

@@ -1,6 +1,7 @@
 """Codes in files, as bools, integers, floats or packed bits, in each format: all entry points read the same codes."""
 
 import json
+import re
 from itertools import cycle, product
 from pathlib import Path
 
@@ -87,6 +88,21 @@ def test_codes_are_read_by_every_entry_point(write, form, tmp_path, monkeypatch)
         measures = json.loads(Path("out.json").read_text(encoding="utf-8"))["measures"]
         assert measures["map"]["value"] == pytest.approx(expected, abs=1e-6)
     assert main(["lists", "lists.npy", "--exact", *paths, *options]) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_quantized_embeddings_are_refused_with_what_gives_floats(dtype, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    zero_point, scale = (0, 0.5) if dtype == np.int8 else (128, 0.5)
+    embeddings = np.random.default_rng(0).integers(-100, 100, (14, 16))
+    for name, rows in SIDES.items():
+        np.savez(f"{name}.npz", feat=(embeddings[rows] + zero_point).astype(dtype), pids=IDS[rows])
+    assert main(["evaluate", "query.npz", "gallery.npz"]) == 1
+    said = capsys.readouterr().err
+    assert "or `--similarity hamming` for codes" in said
+    line = re.search(r"Pass `(.*?)` of quantized embeddings", said)[1]
+    known = {"x": (embeddings + zero_point).astype(dtype), "zero_point": zero_point, "scale": scale}
+    assert (eval(line, known) == embeddings * scale).all()  # noqa: S307 - the line of the message
 
 
 def test_codes_that_are_ranked_as_floats_are_refused(tmp_path, monkeypatch, capsys):

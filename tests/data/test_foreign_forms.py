@@ -201,7 +201,10 @@ def test_a_class_of_another_package_is_not_said_to_be_converted(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"distance": [0.5], "same": [1]}, "`scores`, higher for closer pairs, and `same`, one of each; got distance"),
+        (
+            {"distance": [0.5], "same": [1]},
+            "`scores`, higher for closer pairs (minus distances), and `same`, one of each; got distance",
+        ),
         ({"score": [0.5, 0.4], "same": [1, -1]}, "`same` 1 or 0; got float64 [2] and -1."),
         ({"score": [0.5], "same": ["yes"]}, "`same` 1 or 0; got float64 [1] and 'yes'."),
     ],

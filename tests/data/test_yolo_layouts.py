@@ -323,6 +323,25 @@ def test_a_wrong_word_is_named(folders, line, message):
     assert str(error.value).endswith(message)
 
 
+@pytest.mark.parametrize(
+    ("line", "is_dota"),
+    [
+        ("imagesource:GoogleEarth", True),
+        ("1 2 11 2 11 12 1 12 ship", True),
+        ("1 2 11 2 11 12 1 12 ship 0", True),
+        ("P0002 0.9 1 2 11 2 11 12 1 12", True),
+        ("ship 0.1 0.2 0.5 0.2 0.5 0.6 0.1 0.6", False),
+        ("ship 0.1 0.2 0.5 0.2 0.5 0.6 0.1 0.6 0.9", False),
+        ("ship 5 2", False),
+    ],
+)
+def test_lines_of_dota_are_told_with_what_reads_them(folders, line, is_dota):
+    fill(folders, [line], [BOX])
+    with pytest.raises(ValueError, match=re.escape(line)) as error:
+        read_yolo(*folders)
+    assert str(error.value).endswith("; for lines of DOTA pass `--evaluator dota` or call `read_dota`.") == is_dota
+
+
 def test_names_are_compared_with_or_without_the_suffix_of_an_image(folders):
     labels, results = folders
     (labels / "a.txt").write_text(BOX, encoding="utf-8")

@@ -126,6 +126,17 @@ def test_distances_beyond_the_thresholds_that_cost_nothing_are_not_told():
         )
 
 
+@pytest.mark.parametrize(("num", "is_told"), [(9, False), (10, True)])
+def test_few_pairs_in_the_opposite_order_are_told_where_it_is_no_luck(num, is_told):
+    """One of 48,620 orders of nine pairs of each kind has no pair in its place, and one of 184,756 of ten."""
+    same = torch.arange(2 * num) < num
+    values = torch.arange(2 * num).double()
+    texts = advice(verify_pairs, values, same)
+    assert [SIGNS in text for text in texts] == [True] * is_told
+    values[num - 1 : num + 1] = values[[num, num - 1]]
+    assert not advice(verify_pairs, values, same)
+
+
 def test_diagnose_tries_all_causes_on_any_pairs():
     first, second, same = pairs(0.2)
     assert [answer.name for answer in diagnose(by_metric(first, second, ~same)).found] == ["opposite_pairs"]

@@ -220,3 +220,46 @@ def test_masks_under_another_key_are_refused_and_not_replaced_by_boxes(write, ke
     paths = write([row | {key: [[0, 0, 40, 0, 40, 40]]} for row in results(1)], truth)
     with pytest.raises(ValueError, match=rf"must have masks as `segmentation`; got `{key}` in its place"):
         DetectionMAP.coco_to_tm(*paths, iou_type="segm")
+
+
+SHARES = [[0.25, 0.25, 0.75, 0.25, 0.75, 1]]
+TINY = [0.2, 0.2, 0.7, 0.7]
+
+
+@pytest.mark.parametrize("side", ["results", "annotations"])
+@pytest.mark.parametrize(
+    ("segmentation", "box", "is_told"),
+    [
+        (SHARES, BOX, True),
+        (SHARES, TINY, False),
+        ([[0, 0, 1, 0, 1, 1]], BOX, False),
+        ([[0, 0, 40, 0, 40, 40.5]], BOX, False),
+        ([[-0.5, 0, 1, 0, 1, 1]], BOX, False),
+    ],
+)
+def test_polygons_as_shares_of_the_image_are_refused_where_boxes_are_larger(side, segmentation, box, is_told, write):
+    truth, rows = data_set(), results(1)
+    truth["images"] = [image | {"height": 50, "width": 60} for image in truth["images"]]
+    for row in [*truth["annotations"], *rows]:
+        row["segmentation"] = [[0, 0, 40, 0, 40, 40]]
+    for row in rows if side == "results" else truth["annotations"]:
+        row |= {"segmentation": segmentation, "bbox": box}
+    paths = write(rows, truth)
+    if is_told:
+        file = "dt" if side == "results" else "gt"
+        with pytest.raises(
+            ValueError, match=rf"^`{file}\.json` must have polygons in pixels, not as shares .*{side}\["
+        ):
+            DetectionMAP.coco_to_tm(*paths, iou_type="segm")
+    else:
+        DetectionMAP.coco_to_tm(*paths, iou_type="segm")
+
+
+def test_polygons_as_shares_are_refused_without_boxes(write):
+    truth = data_set()
+    truth["images"] = [image | {"height": 50, "width": 60} for image in truth["images"]]
+    for row in truth["annotations"]:
+        row["segmentation"] = [[0, 0, 40, 0, 40, 40]]
+    rows = [{"image_id": 1, "category_id": 2, "score": 0.5, "segmentation": SHARES}]
+    with pytest.raises(ValueError, match="polygons in pixels, not as shares of the image"):
+        DetectionMAP.coco_to_tm(*write(rows, truth), iou_type="segm")

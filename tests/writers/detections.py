@@ -38,7 +38,7 @@ WRITERS = {
     "globox: Open Images": _both(tools.globox_open_images),
     "globox: VOC": _both(tools.globox_voc, _DOCUMENTS),
     "globox: CVAT": _both(tools.globox_cvat, "got '.xml': of CVAT; convert it by `globox"),
-    "globox: LabelMe": _both(tools.globox_labelme, "documents of LabelMe: convert it by `globox"),
+    "globox: LabelMe": _both(tools.globox_labelme, "of LabelMe; convert it by `globox"),
     "globox: VIA": _both(tools.globox_via, "of VIA; convert it by `globox"),
     "labelformat: COCO": _both(tools.labelformat_coco),
     "labelformat: YOLO": _both(tools.labelformat_yolo, _NO_CONFIDENCE),
@@ -48,7 +48,7 @@ WRITERS = {
     "supervision: YOLO": _both(tools.supervision_yolo, _NO_CONFIDENCE),
     "supervision: VOC": _both(tools.supervision_voc, _DOCUMENTS),
     "supervision: CreateML": _both(tools.supervision_createml, "of CreateML; convert it by `supervision"),
-    "supervision: LabelMe": _both(tools.supervision_labelme, "documents of LabelMe: convert it by `globox"),
+    "supervision: LabelMe": _both(tools.supervision_labelme, "of LabelMe; convert it by `globox"),
     "supervision: JSONSink": Writer(
         tools.supervision_coco,
         tools.supervision_json_sink,

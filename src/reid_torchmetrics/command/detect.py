@@ -259,7 +259,7 @@ def _find_layout(arguments: SimpleNamespace) -> str:
     if len(folders) == 1:
         folder = paths.pop(folders[0])
         (file,) = paths.values()
-        got = f"the folder {str(folder)!r} and {str(file)!r}{remedy_of_json(file)}"
+        got = f"the folder {str(folder)!r} and {str(file)!r}{remedy_of_json(file) or remedy_of_json(folder)}"
         raise ValueError(f"`ground_truths` and `detections` must both be files of JSON, or both folders; got {got}.")
     if arguments.evaluator == "lvis":
         raise ValueError("`ground_truths` must be a file of JSON for `--evaluator lvis`; got a folder.")

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.files import OTHER_DOCUMENTS
+from reid_torchmetrics.files import remedy_of_json
 
 Folder = str | PathLike[str]
 
@@ -100,6 +100,8 @@ def _describe_contents(folder: Path, suffix: str) -> str:
     parts = [f"{number} {name}" for name, number in suffixes.most_common(_MAX_SUFFIXES)]
     note = ""
     ((most_frequent, _),) = suffixes.most_common(1)
-    if suffix == ".txt" and most_frequent in OTHER_DOCUMENTS:
-        note = f"; {OTHER_DOCUMENTS[most_frequent]}"
+    if suffix == ".txt" and most_frequent == ".xml":
+        note = "; documents of Pascal VOC are ground truths, without scores"
+    elif suffix == ".txt" and most_frequent == ".json":
+        note = remedy_of_json(folder)
     return f"with {', '.join(parts)}{note}"

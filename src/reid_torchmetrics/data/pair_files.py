@@ -79,7 +79,7 @@ def read_pairs(
         names_of_scores = [name for name in arrays if name.lower() in PAIR_NAMES["scores"].split()]
         names_of_same = [name for name in arrays if name.lower() in PAIR_NAMES["same"].split()]
         if len(names_of_scores) != 1 or len(names_of_same) != 1:
-            rule = "arrays must be `scores`, higher for closer pairs, and `same`, one of each"
+            rule = "arrays must be `scores`, higher for closer pairs (minus distances), and `same`, one of each"
             raise file_error(path, rule, _checks.listed(filter(None, arrays), str) or "no names")
         score_values = arrays[names_of_scores[0]]
         same = arrays[names_of_same[0]]

@@ -35,6 +35,8 @@ _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
 _LEAST_SHARE_LEAVING = 0.03
 _MAX_VISIBILITY = 2
 _MAX_CLASS = 2**63 - 1
+_NUM_DOTA = (9, 10)
+"""words in a line of DOTA: four corners in pixels and a class, and maybe a flag, or a name, a confidence and corners"""
 _CLASS_RULE = f"a class from 0 to {_MAX_CLASS}"
 
 
@@ -395,12 +397,17 @@ def _word_error(lines: LineTable, position: int, column: int, rule: str, fault: 
 
 def _fault_of_words(lines: LineTable, position: int) -> ValueError:
     """Return the error for a word that cannot be read: a number behind the class, or else the class."""
-    class_word, *words = lines.find_line(position).words
-    for column, number in enumerate(parse_numbers(words), start=1):
+    words = lines.find_line(position).words
+    numbers = parse_numbers(words)
+    remedy = ""
+    has_corners = len(words) in _NUM_DOTA and sum(map(math.isnan, numbers)) == 1
+    if words[0].startswith("imagesource") or (has_corners and any(number > 1 for number in numbers)):
+        remedy = "; for lines of DOTA pass `--evaluator dota` or call `read_dota`"
+    for column, number in enumerate(numbers[1:], start=1):
         if math.isnan(number):
-            fault = "has a comma" if "," in words[column - 1] else "is no number"
-            return _word_error(lines, position, column, "numbers behind the class", fault)
-    return _word_error(lines, position, 0, _CLASS_RULE, _find_fault(class_word))
+            fault = "has a comma" if "," in words[column] else "is no number"
+            return _word_error(lines, position, column, "numbers behind the class", fault + remedy)
+    return _word_error(lines, position, 0, _CLASS_RULE, _find_fault(words[0]) + remedy)
 
 
 def _find_fault(word: str) -> str:

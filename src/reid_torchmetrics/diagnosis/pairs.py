@@ -19,6 +19,7 @@ from .causes import Causes, Values, is_beyond_chance
 
 _MOST_AREA = 0.1  # under the ROC curve: the opposite order has 0.9 at least
 _CHANCE = 0.25  # the area of a random order where the pairs without `same` are the nearer half, as hard ones are
+_ORDERS = 100_000  # so many orders of the pairs, of which one has the area 0, are no luck
 _DEVIATIONS = 3  # of the area below that of chance, in its standard deviations
 _SUSPECT = 0.95  # a higher accuracy over folds raises no suspicion
 _ROUNDING = 0.01  # of distances in 16 bits
@@ -60,7 +61,8 @@ def opposite_pairs(case: PairCase) -> Values | None:
     """Look for distances of pairs as scores, cosines as distances, or `same` with the opposite meaning.
 
     The area under the ROC curve is at most {_MOST_AREA}, and {_DEVIATIONS} standard deviations below {_CHANCE}, which
-    is that of a random order where the pairs without `same` are the nearer half.
+    is that of a random order where the pairs without `same` are the nearer half; or it is 0, as in one of {_ORDERS}
+    orders.
     """
     counts = case.results
     if not isinstance(counts, Verification):
@@ -70,7 +72,8 @@ def opposite_pairs(case: PairCase) -> Values | None:
     if not area <= _MOST_AREA:  # NaN if there are pairs of one kind alone
         return None
     deviation = math.sqrt((num_genuine + num_impostors + 1) / (12 * num_genuine * num_impostors))
-    if _CHANCE - area < _DEVIATIONS * deviation:
+    is_close = _CHANCE - area < _DEVIATIONS * deviation
+    if is_close and (area > 0 or math.comb(num_genuine + num_impostors, num_genuine) < _ORDERS):
         return None
     return {
         "pairs": counted(num_genuine, "pair"),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .coco_rows import CocoReading, parsed, row_list
     from .coco_tables import check_category_names, check_flags, check_keys, on_images, read_coco, with_ids_of_images
     from .file_names import ImagesByName, bare_name, check_apart
-    from .foreign_annotations import OTHER_DOCUMENTS, remedy_of_json
+    from .foreign_annotations import remedy_of_json
     from .json_blocks import UnreadRowsError
     from .object_tables import ANNOTATION_COLUMNS, ObjectTable, read_data_set, read_results, sizes_by_id, sizes_of
     from .opened_files import read_sides
@@ -59,7 +59,7 @@ _NAMES = {
     "coco_rows": "CocoReading parsed row_list",
     "coco_tables": "check_category_names check_flags check_keys on_images read_coco with_ids_of_images",
     "file_names": "ImagesByName bare_name check_apart",
-    "foreign_annotations": "OTHER_DOCUMENTS remedy_of_json",
+    "foreign_annotations": "remedy_of_json",
     "json_blocks": "UnreadRowsError",
     "object_tables": "ANNOTATION_COLUMNS ObjectTable read_data_set read_results sizes_by_id sizes_of",
     "opened_files": "read_sides",

@@ -51,6 +51,8 @@ def masks_of_column(segmentations: Sequence[Any], sizes: NDArray[np.int64]) -> R
     numbers = np.fromiter(chain.from_iterable(chain.from_iterable(objects)), np.float64)
     if not all(objects) or not (np.abs(numbers) <= _MAX_COORDINATE).all():
         raise ValueError
+    if len(numbers) and numbers.max() <= 1:  # the reader of rows tells shares of the image from pixels
+        raise ValueError
     return _masks(segmentations, sizes)
 
 

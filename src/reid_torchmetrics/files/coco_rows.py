@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from .coco_columns import (
     check_distinct,
     check_kind_of_ids,
     counts_although_ignored,
+    is_missing,
     is_whole_number,
     shortened,
     similar_key,
@@ -281,7 +283,7 @@ def row_list(path: str, name: str, content: Any) -> RowList:
         rule = f"`{name}`, a list of objects"
         find_remedy = remedy_of_data_set
     is_list = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-    if not is_list or remedy_of_data_set(content):
+    if not is_list or find_remedy(content):
         raise ValueError(f"`{path}` must hold {rule}; got {shortened(content)}{find_remedy(content)}.")
     return RowList(path, name, rows)
 
@@ -383,6 +385,7 @@ def _read_masks(
     masks = {}
     for row_list in (annotations, detections):
         masks[row_list.name] = masks_of_list(row_list, images)
+        _check_no_shares(row_list)
         num_boxes = num_without_mask(row_list.rows)
         key = similar_key("segmentation", row_list.rows[0]) if 0 < num_boxes == len(row_list.rows) else None
         if key is not None:
@@ -403,6 +406,15 @@ def _read_masks(
             raise annotations.invalid(place, "segmentation", rule, sizes[place].tolist())
         raise detections.invalid(place - num_annotations, "segmentation", rule, sizes[place].tolist())
     return masks
+
+
+def _check_no_shares(row_list: RowList) -> None:
+    """Raise if all polygons are shares of the image: fractions from 0 to 1, although boxes are larger than a pixel."""
+    polygons = [row["segmentation"] for row in row_list.rows if isinstance(row.get("segmentation"), list)]
+    corners = set(chain.from_iterable(chain.from_iterable(polygons)))
+    sides = [max(row["bbox"][2:]) for row in row_list.rows if not is_missing(row.get("bbox"))]
+    if not corners <= {0, 1} and min(corners) >= 0 and max(corners) <= 1 < max(sides, default=2):
+        raise row_list.invalid(0, "segmentation", "polygons in pixels, not as shares of the image,", polygons[0])
 
 
 def _places(rows: Sequence[Row], images: Iterable[Any]) -> NDArray[np.int64]:

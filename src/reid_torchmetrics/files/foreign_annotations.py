@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from .access import has_json_lines, read_json
+from .coco_columns import similar_key
 
 _GLOBOX = "convert it by `globox.AnnotationSet.{}.save_coco('coco.json', auto_ids=True)`"
 _LISTED = "convert it by `Path('results.json').write_text(json.dumps({}))`"
@@ -18,6 +19,33 @@ _PICKLED = "`reid_torchmetrics.DetectionMAP.update` takes the dicts of `{}`, and
 _MMDET = _PICKLED.format("pickle.load(file)", "mmdet", "PREFIX.bbox.json with `test_evaluator.outfile_prefix='PREFIX'`")
 _DETECTRON = _PICKLED.format("torch.load(path)", "detectron2", "coco_instances_results.json in the same folder")
 _LINES = _LISTED.format("[json.loads(line) for line in file]")
+
+_OF_SINK = _LISTED.format(
+    "[dict(image_id=row[{key!r}], category_id=row['class_id'], category_name=row.get('class_name'), bbox=[row['x_min'],"
+    " row['y_min'], row['x_max'] - row['x_min'], row['y_max'] - row['y_min']], score=row['confidence']) for row in"
+    " {rows}]"
+)
+_OF_ULTRALYTICS = _LISTED.format(
+    "[dict(image_id=name, category_id=row['class'], category_name=row['name'], rotated_box=box, bbox=[min(box[::2]),"
+    " min(box[1::2]), max(box[::2]) - min(box[::2]), max(box[1::2]) - min(box[1::2])], score=row['confidence']) for"
+    " name, image in {images} for row in image for box in [[*row['box'].values()]]]"
+)
+_OF_ROBOFLOW = _LISTED.format(
+    "[dict(image_id=name, category_id=row.get('class_id', 0), category_name=row['class'], bbox=[row['x'] -"
+    " row['width'] / 2, row['y'] - row['height'] / 2, row['width'], row['height']], score=row['confidence']) for"
+    " name, image in {images} for row in image['predictions']]"
+)
+_OF_TASKS = (
+    "convert it by `globox.AnnotationSet(globox.Annotation(Path(task['data']['image']).name, [*[(row['original_width'],"
+    " row['original_height']) for row in rows], (1, 1)][0], [globox.BoundingBox.create("
+    "label=row['value']['rectanglelabels'][0], coords=[row['value'][key] * row[side] / 100 for key, side in (('x',"
+    " 'original_width'), ('y', 'original_height'), ('width', 'original_width'), ('height', 'original_height'))],"
+    " box_format=globox.BoxFormat.LTWH, confidence=row.get('score')) for row in rows]) for task in json.load(file) for"
+    " rows in [[row for labels in task[{!r}][-1:] for row in labels['result'] if 'rectanglelabels' in"
+    " row.get('value', ())]]).save_coco('coco.json', auto_ids=True)`"
+)
+_FILES = "((path.stem, json.loads(path.read_text())) for path in Path(folder).glob('*.json'))"
+_WITHOUT_NAMES = "images have no names; write a dict by their names in the place of the list"
 
 _RENAMED = _LISTED.format("{{'annotations' if key == {!r} else key: rows for key, rows in json.load(file).items()}}")
 _TABLE = "convert it by `{}.to_json('results.json', orient='records')`"
@@ -53,6 +81,9 @@ CONVERSIONS = {
     " Path(image['filename']).stem + '.txt').write_text('\\n'.join(' '.join(map(str, [row['class_id'],"
     " *row['relative_coordinates'].values(), row['confidence']])) for row in image['objects'])) for image in"
     " json.load(file)]`",
+    "LabelMe": _GLOBOX.format("from_labelme(folder)"),
+    "Label Studio": _OF_TASKS.format("annotations"),
+    "JSON-MIN of Label Studio": "export it as COCO",
     "MOT": "tracks are evaluated by other packages, such as `trackeval`",
 }
 """remedies by the form of a file"""
@@ -60,15 +91,18 @@ _KEYS_OF_ROWS = {
     "CreateML": ("image", "annotations"),
     "BDD100K": ("name", "labels"),
     "darknet": ("frame_id", "filename", "objects"),
+    "Label Studio": ("data", "annotations"),
+    "JSON-MIN of Label Studio": ("image", "annotation_id"),
 }
 """keys of a row of a list by its form"""
+_KEYS_OF_DETECTIONS = {
+    "Ultralytics": (_OF_ULTRALYTICS, ("name", "class", "confidence", "box")),
+    "Roboflow": (_OF_ROBOFLOW, ("x", "y", "width", "height", "class", "confidence")),
+}
+"""the line that converts the detections of images, and the keys of a detection, by the form"""
+_COLUMNS_OF_SINK = "x_min,y_min,x_max,y_max"
 _NUM_ROWS = 100
 """rows at the start of a list that tell its form"""
-OTHER_DOCUMENTS = {
-    ".xml": "documents of Pascal VOC are ground truths, without scores",
-    ".json": f"documents of LabelMe: {_GLOBOX.format('from_labelme(folder)')}",
-}
-"""remedies for a folder of other files in the place of texts, by suffix"""
 _START = 1000
 """characters at the start of a text that tell its form"""
 _NUM_MOT = 6
@@ -82,26 +116,60 @@ def remedy_of_file(path: Path) -> str:
     if suffix not in _BY_SUFFIX:
         return f"an object in each line: {_LINES}" if has_json_lines(path) else ""
     form = ""
-    if suffix in (".xml", ".txt"):
+    if suffix in (".xml", ".txt", ".csv"):
         with path.open(encoding="utf-8", errors="replace") as file:
             start = file.read(_START)
         if suffix == ".xml" and "<annotations" in start:
             form = "CVAT"
         elif suffix == ".txt" and start.partition("\n")[0].count(",") >= _NUM_MOT:
             form = "MOT"
+        elif suffix == ".csv" and start.startswith(_COLUMNS_OF_SINK):
+            columns = start.partition("\n")[0].strip().split(",")
+            return repr(suffix) + _remedy_of_sink(columns, "pandas.read_csv(path).to_dict('records')")
     remedy = f"of {form}; {CONVERSIONS[form]}" if form else _BY_SUFFIX[suffix]
     return f"{suffix!r}: {remedy}"
 
 
 def remedy_of_results(content: Any) -> str:
     """Return the end of an error message about JSON in the place of results: its form, or where the results may be."""
-    remedy_of_form = remedy_of_data_set(content)
+    remedy_of_form = _remedy_of_detections(content) or remedy_of_data_set(content)
     if remedy_of_form:
         return remedy_of_form
     if isinstance(content, Mapping) and "annotations" in content:
         return _WITHOUT_SCORES
     remedy = _remedy_of_rows(content)
     return f": {remedy}" if remedy else ""
+
+
+def _remedy_of_detections(content: Any) -> str:
+    """Return the end of an error message about detections in the form of another tool; "" for another one."""
+    images = list(content.values()) if isinstance(content, Mapping) else content
+    if not isinstance(images, list):
+        return ""
+    if images is content and _has_rows(images[:1], *_COLUMNS_OF_SINK.split(",")):
+        return _remedy_of_sink(images[0], "json.load(file)")
+    if _has_rows(content, "data", "predictions"):
+        return f", of Label Studio; {_OF_TASKS.format('predictions')}"
+    for form, (line, keys) in _KEYS_OF_DETECTIONS.items():
+        if _are_detections(content, keys):
+            return f", of {form}, for images in files that are named like them: {line.format(images=_FILES)}"
+        if any(_are_detections(image, keys) for image in images[:_NUM_ROWS]):
+            remedy = line.format(images="json.load(file).items()")
+            return f", of {form}; {_WITHOUT_NAMES if images is content else remedy}"
+    return ""
+
+
+def _are_detections(image: Any, keys: Sequence[str]) -> bool:
+    """Return whether detections of an image have some keys."""
+    return _has_rows(image.get("predictions") if isinstance(image, Mapping) else image, *keys)
+
+
+def _remedy_of_sink(columns: Iterable[str], rows: str) -> str:
+    """Return the end of an error message about detections of supervision, given their keys and how they are read."""
+    keys = dict.fromkeys(columns)
+    key = "image_id" if "image_id" in keys else similar_key("image_id", keys)
+    remedy = _OF_SINK.format(key=key, rows=rows) if key else "call `sink.append(detections, {'image': name})`"
+    return f", of supervision; {remedy}"
 
 
 def _remedy_of_rows(content: Any) -> str:
@@ -128,8 +196,10 @@ def remedy_of_data_set(content: Any) -> str:
 
 
 def remedy_of_json(path: Path) -> str:
-    """Return the end of an error message about a file beside a folder: its form, if it is JSON of a known one."""
+    """Return the end of an error message about a file, or a folder of files: its form, if it is JSON of a known one."""
     with suppress(OSError, ValueError, RecursionError):
+        if path.is_dir():
+            return remedy_of_results(read_json(min(path.glob("*.json"))))
         return remedy_of_data_set(read_json(path))
     return ""
 
@@ -145,6 +215,8 @@ def _form_of(content: Any) -> str:
         return "datumaro"
     if content.keys() == {"classes", "labels"}:
         return "FiftyOne"
+    if "shapes" in content:
+        return "LabelMe"
     by_image = content.get("_via_img_metadata", content)
     is_via = isinstance(by_image, Mapping) and _has_rows(list(by_image.values()), "filename", "regions")
     return "VIA" if is_via else ""
