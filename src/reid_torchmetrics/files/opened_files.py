@@ -7,25 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.evaluation import Files, are_files
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import BlocksOfRows
-
-
-class _SelectedRows(NamedTuple):
-    """Some samples of a file, with their labels."""
-
-    embeddings: Any
-    """embeddings of all samples of the file"""
-    labels: dict[str, Any]
-    rows: Any
-    """places of the samples in the file"""
 
 
 def read_sides(query: Any, gallery: Any, self_index: Any, arguments: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -36,23 +25,24 @@ def read_sides(query: Any, gallery: Any, self_index: Any, arguments: dict[str, A
     Raises:
         ValueError: an error of `_read_files` or `_rows_by_role`.
     """
+    rows_by_side: dict[str, Any] = {}
     if are_files(query):
-        query, gallery, self_index = _rows_by_role(query, gallery, self_index)
+        gallery, self_index, rows_by_side = _rows_by_role(query, gallery, self_index)
     sides = []
     for argument, value in (("query", query), ("gallery", gallery)):
         embeddings = value
         if are_files(value):
             roles = SIDES if gallery is None else (argument,)
-            embeddings, labels = _read_files(argument, value, arguments, roles)
+            embeddings, labels = _read_files(argument, value, arguments, roles, rows_by_side.get(argument))
             arguments.update(labels)
         sides.append(embeddings)
     return sides[0], sides[1], self_index
 
 
 def _read_files(
-    argument: str, files: Any, arguments: Mapping[str, Any], roles: Sequence[str]
+    argument: str, files: Any, arguments: Mapping[str, Any], roles: Sequence[str], rows: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the embeddings of all files, and their labels by the names of arguments, such as `query_identities`.
+    """Return the embeddings of some samples, and their labels by the names of arguments, such as `query_identities`.
 
     Files are read in place, from their memory maps. Labels that samples of these roles do not have, such as the groups
     of queries, are left out.
@@ -62,6 +52,7 @@ def _read_files(
         files: the files of this argument.
         arguments: the labels that the caller passed.
         roles: "query" and "gallery", or the one that the samples have.
+        rows: places of the samples among those of all files; None for all samples.
 
     Raises:
         ValueError: a label that the caller also passed, or that some files lack.
@@ -79,26 +70,15 @@ def _read_files(
         if arguments.get(label) is not None:
             raise ValueError(f"`{label}` must come once; got it, and `{name}` in the files of `{argument}`.")
         if name in LABELS:
-            labels[label] = _end_to_end(columns)
+            labels[label] = _end_to_end(columns, rows)
         else:
-            extra_labels[name] = _end_to_end(columns)
+            extra_labels[name] = _end_to_end(columns, rows)
             labels[label] = extra_labels
-    return BlocksOfRows([file.embeddings[:] for file in files], _kept_rows(files)), labels
+    blocks = [file.embeddings[:] for file in files]
+    return BlocksOfRows(blocks, None if rows is None else torch.from_numpy(rows)), labels
 
 
-def _kept_rows(files: Files) -> Tensor | None:
-    """Return the positions of the selected rows among the rows of all files; None for all rows."""
-    positions = []
-    start = 0
-    for file in files:
-        if not isinstance(file, _SelectedRows):
-            return None
-        positions.append(file.rows + start)
-        start += len(file.embeddings)
-    return torch.from_numpy(np.concatenate(positions))
-
-
-def _rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any, Any]:
+def _rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Any, Any, dict[str, Any]]:
     """Choose the queries and the gallery items of files that have both, by the `roles` of the samples.
 
     Rows of neither role are left out. Where all others have both, or all rows one role, there is no gallery: each is
@@ -110,7 +90,8 @@ def _rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any
         self_index: As in `evaluate`.
 
     Returns:
-        The query, the gallery and `self_index`, as `evaluate` takes them.
+        The gallery and `self_index`, as `evaluate` takes them, and by side the places of its samples among those of all
+        files; a side that has all samples is left out.
 
     Raises:
         ValueError: Roles without queries or without gallery items, or beside `self_index`.
@@ -118,13 +99,13 @@ def _rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any
     roles = _roles_of(query)
     is_one_set = gallery is None or (are_files(gallery) and _paths(gallery) == _paths(query))
     if roles is None or not is_one_set:
-        return query, gallery, self_index
+        return gallery, self_index, {}
     is_query, is_gallery = roles.T
     has_one_role = bool((roles == roles[:1]).all())
     if has_one_role and bool(roles.any()):
-        return query, None, self_index
+        return None, self_index, {}
     if bool((is_query == is_gallery).all()):
-        return _select_rows(query, is_query), None, self_index
+        return None, self_index, {"query": np.flatnonzero(is_query)}
     if not (is_query.any() and is_gallery.any()):
         got = f"{int(is_query.sum())} queries and {int(is_gallery.sum())} gallery items"
         raise ValueError(f"`roles` of the files must have queries and gallery items; got {got}.")
@@ -133,7 +114,7 @@ def _rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any
     if bool((is_query & is_gallery).any()):
         place = np.where(is_gallery, is_gallery.cumsum() - 1, -1)
         self_index = place[is_query]
-    return _select_rows(query, is_query), _select_rows(query, is_gallery), self_index
+    return query, self_index, {"query": np.flatnonzero(is_query), "gallery": np.flatnonzero(is_gallery)}
 
 
 def _roles_of(files: Files) -> Any:
@@ -148,21 +129,10 @@ def _paths(files: Files) -> list[Any]:
     return [getattr(file, "path", None) for file in files]
 
 
-def _select_rows(files: Files, is_selected: Any) -> Files:
-    """Return some samples of each file, with their labels."""
-    parts = []
-    start = 0
-    for file in files:
-        stop = start + len(file.embeddings)
-        rows = np.flatnonzero(is_selected[start:stop])
-        labels = {name: values[rows] for name, values in file.labels.items()}
-        parts.append(_SelectedRows(file.embeddings, labels, rows))
-        start = stop
-    return parts
-
-
-def _end_to_end(columns: Sequence[Any]) -> Any:
-    """Return labels of shards: numbers as one array, or names as one list."""
+def _end_to_end(columns: Sequence[Any], rows: Any) -> Any:
+    """Return labels of some rows of all shards, None for all rows: numbers as one array, or names as one list."""
     if all(column.dtype.kind in "bif" for column in columns):
-        return np.concatenate(columns)
-    return list(chain.from_iterable(column.tolist() for column in columns))
+        values = np.concatenate(columns)
+        return values if rows is None else values[rows]
+    names = list(chain.from_iterable(column.tolist() for column in columns))
+    return names if rows is None else [names[row] for row in rows.tolist()]
