@@ -171,9 +171,8 @@ def test_a_misspelled_optional_key_of_a_row_is_an_error_that_names_it(tmp_path, 
 def test_the_size_of_an_image_with_polygons_is_checked_and_named(tmp_path, size):
     lists = contents()
     lists["images"][1] |= size
-    with pytest.raises(
-        ValueError, match=r"truth\.json` must have `height` and `width`, .* image 7 for `annotations\[0\]`"
-    ):
+    message = r"truth\.json` must have `height` and `width`, .* for `annotations\[0\]` \(id 40, image 7\)"
+    with pytest.raises(ValueError, match=message):
         read(tmp_path, lists, "segm")
     read(tmp_path, lists, "bbox")
 

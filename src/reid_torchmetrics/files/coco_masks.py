@@ -6,10 +6,10 @@ Areas of results are here, too: COCO's API takes them from a box, even where mas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -93,30 +93,18 @@ def _read_run_lengths(masks: Sequence[RunLengthRow]) -> RunMasks:
     return RunMasks(flips, num_flips, sizes)
 
 
-class MaskFault(NamedTuple):
-    """The reason for which the mask of a row cannot be read."""
+def _find_fault(row: Row) -> tuple[str, Any] | None:
+    """Return the rule that a row's mask breaks, and what the row has; None also for a text that does not fit its size.
 
-    key: str
-    """`segmentation`, or `counts` of run lengths as a text, or `size` of the image"""
-    rule: str
-    got: Any
-
-
-def _find_fault(row: Row, image: Row) -> MaskFault | None:
-    """Find the fault of a row's mask; None if the mask can be read, unless it is a text that does not fit its size."""
+    A box counts as a mask.
+    """
     segmentation = row.get("segmentation")
     if isinstance(segmentation, Mapping) and segmentation:
         return _run_lengths_fault(segmentation)
-    if is_missing(segmentation):
-        if is_missing(row.get("bbox")):
-            return MaskFault("segmentation", "a mask, or a box as `bbox`,", segmentation)
-    else:
-        fault = _polygons_fault(segmentation)
-        if fault is not None:
-            return fault
-    size = [image.get("height"), image.get("width")]
-    if not all(map(is_side, size)):
-        return MaskFault("size", _SIZE_RULE, size)
+    if not is_missing(segmentation):
+        return _polygons_fault(segmentation)
+    if is_missing(row.get("bbox")):
+        return "a mask, or a box as `bbox`,", segmentation
     return None
 
 
@@ -125,37 +113,35 @@ def is_side(value: Any) -> bool:
     return is_whole_number(value) and value >= 1
 
 
-def _run_lengths_fault(mask: Mapping[str, Any]) -> MaskFault | None:
-    """Return the fault of a mask as run lengths."""
+def _run_lengths_fault(mask: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return the fault of a mask as run lengths, see `_find_fault`."""
     size = mask.get("size")
     if not isinstance(size, (list, tuple)) or len(size) != 2 or not all(map(is_whole_number, size)) or min(size) < 0:
-        return MaskFault("segmentation", "run lengths with the height and width of the image as `size`", dict(mask))
+        return "run lengths with the height and width of the image as `size`", dict(mask)
     counts = mask.get("counts")
     if isinstance(counts, (str, bytes)):
         return None
     if not isinstance(counts, (list, tuple)) or not all(is_whole_number(count) and count >= 0 for count in counts):
-        return MaskFault("segmentation", "run lengths with whole numbers of at least 0, or a text, as `counts`", counts)
+        return "run lengths with whole numbers of at least 0, or a text, as `counts`", counts
     height, width = size
     if sum(counts) != height * width:
         rule = f"run lengths that add up to the pixels of the image, {height * width},"
-        return MaskFault("segmentation", rule, sum(counts))
+        return rule, sum(counts)
     return None
 
 
-def _polygons_fault(segmentation: Any) -> MaskFault | None:
-    """Return the fault of a mask as a list of polygons."""
+def _polygons_fault(segmentation: Any) -> tuple[str, Any] | None:
+    """Return the fault of a mask as a list of polygons, see `_find_fault`."""
     if not isinstance(segmentation, (list, tuple)):
-        return MaskFault("segmentation", _MASK_RULE, segmentation)
+        return _MASK_RULE, segmentation
     for polygon in segmentation:
         if not isinstance(polygon, (list, tuple)):
-            return MaskFault("segmentation", _MASK_RULE, segmentation)
-        if len(polygon) < _MIN_POLYGON_NUMBERS or len(polygon) % 2:
-            return MaskFault("segmentation", _MASK_RULE, polygon)
-        if not _are_finite(polygon):
-            return MaskFault("segmentation", _MASK_RULE, polygon)
+            return _MASK_RULE, segmentation
+        if len(polygon) < _MIN_POLYGON_NUMBERS or len(polygon) % 2 or not _are_finite(polygon):
+            return _MASK_RULE, polygon
         if max(polygon) > _MAX_COORDINATE or min(polygon) < -_MAX_COORDINATE:
             rule = f"polygons with coordinates of at most {_MAX_COORDINATE:,} pixels"
-            return MaskFault("segmentation", rule, polygon)
+            return rule, polygon
     return None
 
 
@@ -167,21 +153,54 @@ def _are_finite(numbers: Sequence[Any]) -> bool:
 
 
 def masks_of_list(row_list: RowList, images: Mapping[Any, Row]) -> RunMasks:
-    """Return the masks of annotations or results with ids of images that were checked; `images` are by id.
+    """Return the masks of annotations or results, or their boxes as masks; `images` are by id.
 
     Raises:
-        ValueError: a mask that cannot be read; the message names the file, the row and the value.
+        ValueError: a row without mask and box, a mask that cannot be read, or polygons or a box in an image without
+            height and width; the message names the row and the value.
     """
+    segmentations: list[Any] = []
+    sizes = np.zeros((len(row_list.rows), 2), dtype=np.int64)
+    for position, row in enumerate(row_list.rows):
+        fault = _find_fault(row)
+        if fault is not None:
+            raise row_list.invalid(position, "segmentation", *fault)
+        segmentation: Any = row.get("segmentation")
+        if isinstance(segmentation, Mapping) and segmentation:
+            segmentations.append(RunLengthRow(segmentation["size"], segmentation["counts"]))
+            continue
+        image = images.get(row["image_id"], {})
+        size = image.get("height"), image.get("width")
+        if not all(map(is_side, size)):
+            height, width = map(shortened, size)
+            got = f"height {height} and width {width} for {row_list.place(position)}"
+            raise ValueError(f"`{row_list.source}` must have {_SIZE_RULE} got {got}.")
+        sizes[position] = size
+        if is_missing(segmentation):
+            x, y, width, height = row["bbox"]
+            # The corners in the order of COCO's API.
+            segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
+        segmentations.append(list(segmentation))
+    try:
+        return _masks(segmentations, sizes)
+    except ValueError as error:
+        position = _first_unread(segmentations)
+        height, width = segmentations[position].size
+        rule = f"run lengths as a text of COCO's API, for {height * width} pixels,"
+        raise row_list.invalid(position, "segmentation", rule, segmentations[position].counts) from error
 
-    def invalid(position: int, fault: MaskFault) -> ValueError:
-        if fault.key != "size":
-            return row_list.invalid(position, "segmentation", fault.rule, fault.got)
-        height, width = map(shortened, fault.got)
-        image = shortened(row_list.rows[position]["image_id"])
-        got = f"height {height} and width {width} of image {image}"
-        return ValueError(f"`{row_list.source}` must have {fault.rule} got {got} for {row_list.place(position)}.")
 
-    return _checked_masks(row_list.rows, [images[row["image_id"]] for row in row_list.rows], invalid)
+class _RowsInMemory(RowList):
+    """Annotations in memory, which messages name by their ids."""
+
+    def place(self, position: int) -> str:
+        row = self.rows[position]
+        return f"annotation {row.get('id', 'without an id')} of image {shortened(row.get('image_id'))}"
+
+
+def masks_of_annotations(rows: Sequence[dict[str, Any]], images: Mapping[Any, Row]) -> RunMasks:
+    """Return the masks of annotations in memory, see `masks_of_list`."""
+    return masks_of_list(_RowsInMemory("annotations", "annotations", rows), images)
 
 
 def are_of_other_sizes(images: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -195,64 +214,6 @@ def are_of_other_sizes(images: NDArray[np.int64], sizes: NDArray[np.int64]) -> N
 def num_without_mask(rows: Sequence[Row]) -> int:
     """Count the rows without a mask."""
     return sum(is_missing(row.get("segmentation")) for row in rows)
-
-
-def masks_of_annotations(rows: Sequence[Row], images: Mapping[Any, Row]) -> RunMasks:
-    """Return the masks of annotations in memory, or their boxes as masks; `images` are by id.
-
-    Raises:
-        ValueError: a row without mask and box, a mask that cannot be read, or polygons or a box in an image without
-            height and width.
-    """
-
-    def invalid(position: int, fault: MaskFault) -> ValueError:
-        row = rows[position]
-        place = f"annotation {row.get('id', 'without an id')} of image {shortened(row.get('image_id'))}"
-        if fault.key == "size":
-            height, width = map(shortened, fault.got)
-            return ValueError(f"`images` must have {fault.rule} got height {height} and width {width} for {place}.")
-        rule, got = fault.rule, fault.got
-        if fault.key == "counts":
-            rule, got = "run lengths for all pixels of the image", row["segmentation"]
-        return ValueError(f"`annotations` must have {rule} as `segmentation`; got {shortened(got)} in {place}.")
-
-    return _checked_masks(rows, [images.get(row["image_id"], {}) for row in rows], invalid)
-
-
-def _checked_masks(
-    rows: Sequence[Row], images: Sequence[Row], invalid: Callable[[int, MaskFault], ValueError]
-) -> RunMasks:
-    """Return the masks of rows, or their boxes as masks.
-
-    Args:
-        rows: annotations or results.
-        images: the image of each row.
-        invalid: returns the error for the row at a position.
-    """
-    for position, (row, image) in enumerate(zip(rows, images, strict=True)):
-        fault = _find_fault(row, image)
-        if fault is not None:
-            raise invalid(position, fault)
-    segmentations: list[Any] = []
-    sizes = np.zeros((len(rows), 2), dtype=np.int64)
-    for position, (row, image) in enumerate(zip(rows, images, strict=True)):
-        segmentation: Any = row.get("segmentation")
-        if isinstance(segmentation, Mapping) and segmentation:
-            segmentations.append(RunLengthRow(segmentation["size"], segmentation["counts"]))
-            continue
-        if is_missing(segmentation):
-            x, y, width, height = row["bbox"]
-            # The corners in the order of COCO's API.
-            segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
-        segmentations.append(list(segmentation))
-        sizes[position] = image["height"], image["width"]
-    try:
-        return _masks(segmentations, sizes)
-    except ValueError as error:
-        position = _first_unread(segmentations)
-        height, width = segmentations[position].size
-        rule = f"run lengths as a text of COCO's API, for {height * width} pixels,"
-        raise invalid(position, MaskFault("counts", rule, segmentations[position].counts)) from error
 
 
 def _first_unread(segmentations: Sequence[Any]) -> int:
