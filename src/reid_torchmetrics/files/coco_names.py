@@ -145,17 +145,40 @@ def find_categories(results: RowList, categories: Sequence[Row]) -> list[Note]:
         reason = "as no `category_name` is one of the data set"
         both = f"{_hints.listed(sorted(result_names))} where it has {_hints.listed(ids_by_name)}"
         return [Note(f"{results.source}: categories by `category_id`, {reason}: {both}", is_doubtful=True)]
-    has_contradiction = False
-    for position, row in enumerate(results.rows):
-        name = row.get("category_name")
-        if not isinstance(name, str) or name not in ids_by_name:
-            rule = f"one of {_hints.listed(ids_by_name)} in every row, or in none,"
-            raise results.invalid(position, "category_name", rule)
-        has_contradiction |= row.get("category_id") != ids_by_name[name]
-        row["category_id"] = ids_by_name[name]
-    if not has_contradiction:
+    rule = f"one of {_hints.listed(ids_by_name)}"
+    if not _assign_by_name(
+        results, "category_name", "category_id", {name: [ids_by_name[name]] for name in names}, rule
+    ):
         return []
     return [Note(f"{results.source}: categories by `category_name`, not by `category_id`", is_doubtful=False)]
+
+
+def _assign_by_name(
+    results: RowList, key: str, id_key: str, ids_by_name: Mapping[Any, Sequence[Hashable]], rule: str
+) -> bool:
+    """Replace the id of each row by that of its name; return whether some differ.
+
+    Args:
+        results: the rows.
+        key: the key of names.
+        id_key: the key of ids.
+        ids_by_name: ids that each name may stand for.
+        rule: what a name must be.
+
+    Raises:
+        ValueError: a row with a name of no id, or of several.
+    """
+    are_other = False
+    for position, row in enumerate(results.rows):
+        name = row.get(key)
+        ids = ids_by_name.get(name, ()) if isinstance(name, Hashable) else ()
+        if len(ids) > 1:
+            raise results.invalid(position, key, f"the name of one image, and not of the images {_hints.listed(ids)},")
+        if not ids:
+            raise results.invalid(position, key, f"{rule} in every row, or in none,")
+        are_other |= row.get(id_key) != ids[0]
+        row[id_key] = ids[0]
+    return are_other
 
 
 def find_images(results: RowList, images: Sequence[Row]) -> list[Note]:
@@ -200,27 +223,10 @@ def _find_by_file_name(results: RowList, ids: set[Any], by_name: ImagesByName) -
 
     # The names decide, so each row must have one.
     check_apart(results.source, images_by_name)
-    has_contradiction = False
-    for position, row in enumerate(results.rows):
-        name = row.get("file_name")
-        images = images_by_name[name] if isinstance(name, str) else []
-        if len(images) != 1:
-            raise _name_error(results, position, "file_name", images)
-        has_contradiction |= row["image_id"] != images[0]
-    if not has_contradiction:
-        return []
     are_ids = all(isinstance(row["image_id"], Hashable) and row["image_id"] in ids for row in results.rows)
-    for row in results.rows:
-        row["image_id"] = images_by_name[row["file_name"]][0]
+    if not _assign_by_name(results, "file_name", "image_id", images_by_name, "the name of an image of the data set"):
+        return []
     return [Note(f"{results.source}: images by `file_name`, not by `image_id`", is_doubtful=are_ids)]
-
-
-def _name_error(results: RowList, position: int, key: str, images: Sequence[Hashable]) -> ValueError:
-    """Return the error for a row with a name of no image, or of several."""
-    rule = "the name of an image of the data set in every row, or in none,"
-    if images:
-        rule = f"the name of one image, and not of the images {_hints.listed(images)},"
-    return results.invalid(position, key, rule)
 
 
 def _find_by_image_id(results: RowList, ids: set[Any], by_name: ImagesByName) -> list[Note]:
@@ -243,11 +249,6 @@ def _find_by_image_id(results: RowList, ids: set[Any], by_name: ImagesByName) ->
     if not are_names:
         return []  # the check of ids names the unknown ones
 
-    for position, row in enumerate(results.rows):
-        images = images_by_reference[row["image_id"]]
-        if len(images) > 1:
-            raise _name_error(results, position, "image_id", images)
     check_apart(results.source, images_by_reference)
-    for row in results.rows:
-        row["image_id"] = images_by_reference[row["image_id"]][0]
+    _assign_by_name(results, "image_id", "image_id", images_by_reference, "the name of an image")
     return [Note(f"{results.source}: `image_id` as `file_name` without suffix", is_doubtful=False)]

@@ -8,6 +8,7 @@ without suffix.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypeAlias
 
@@ -90,14 +91,9 @@ class ImagesByName:
         candidates = self._by_stem.get(parts.last) or self._by_stem.get(parts.stem, [])
         if not candidates and parts.stem.isdecimal():  # without the first zeros, or with others
             return self.find(int(parts.stem))
-        with_equal_suffix = [candidate for candidate in candidates if candidate[0].last == parts.last]
-        if with_equal_suffix:
-            candidates = with_equal_suffix
-        equal = [candidate for candidate in candidates if candidate[0][:2] == parts[:2]]
-        candidates = equal or candidates
-        lengths = [_common_end(candidate.folders, parts.folders) for candidate, _ in candidates]
-        longest = max(lengths, default=0)
-        images = [image for (_, image), length in zip(candidates, lengths, strict=True) if length == longest]
+        closeness = [_closeness(candidate, parts) for candidate, _ in candidates]
+        closest = max(closeness, default=None)
+        images = [image for (_, image), close in zip(candidates, closeness, strict=True) if close == closest]
         return list(dict.fromkeys(images))
 
 
@@ -117,11 +113,8 @@ def check_apart(source: object, matches: Mapping[Any, Sequence[Hashable]]) -> No
                 )
 
 
-def _common_end(first: Sequence[str], second: Sequence[str]) -> int:
-    """Count the equal parts at the end of two sequences."""
-    length = 0
-    for part, other_part in zip(reversed(first), reversed(second), strict=False):
-        if part != other_part:
-            break
-        length += 1
-    return length
+def _closeness(name: _Parts, reference: _Parts) -> tuple[bool, bool, int]:
+    """Return whether two names have equal last parts, and equal folders, too, and how many folders end alike."""
+    pairs = zip(reversed(name.folders), reversed(reference.folders), strict=False)
+    num_alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return name.last == reference.last, name[:2] == reference[:2], num_alike
