@@ -58,6 +58,8 @@ _SHAPE_OF_COLUMN = {
     "rotated_box": "rotated",
 }
 """the value of `iou_type` that needs a column"""
+_DEFAULTS = {"iscrowd": 0, "area": math.nan}
+"""values of optional columns in rows without them"""
 _ROTATED_KEYS = ("rotated_box", "obb", "rbox", "poly")
 """keys of rotated boxes: the key of this package, that of hotcoco, then two of Ultralytics' `predictions.json`"""
 
@@ -219,9 +221,6 @@ def _image_dicts(
         keys.append("detection_area")
         for row in detections.rows:
             row["detection_area"] = row["area"]
-    for row in annotations.rows:
-        row["iscrowd"] = row.get("iscrowd", 0)
-        row["area"] = row.get("area", math.nan)
     if "keypoints" in reading.iou_type:
         keys.append("keypoints")
         true_keys.extend(("keypoints", "num_keypoints"))
@@ -251,7 +250,7 @@ def _table(row_list: RowList, keys: Sequence[str], images: list[Any], masks: Map
 def _column(rows: Sequence[Row], key: str) -> NDArray[Any]:
     """Return the numbers under a key of all rows, [rows] or [rows, numbers], or [rows, keypoints, 3]."""
     dtype = np.int64 if key in ("category_id", "iscrowd", "num_keypoints") else np.float64
-    column = np.array([row[key] for row in rows], dtype=dtype)
+    column = np.array([row.get(key, _DEFAULTS.get(key)) for row in rows], dtype=dtype)
     if key == "bbox":
         return column.reshape(-1, 4)
     return column.reshape(len(rows), -1, 3) if key == "keypoints" and rows else column
@@ -461,17 +460,14 @@ def _check_ground_truths(annotations: RowList, reading: CocoReading) -> None:
 def _check_rotated_boxes(annotations: RowList) -> None:
     """Raise for the first rotated box that cannot be evaluated; boxes of equally many numbers are checked together."""
     kind = shape_types(("rotated",), sigmas=None)["rotated"]
-    num_rows = len(annotations.rows)
-    are_kept: dict[str, torch.Tensor] = {}
-    lengths = [len(row["rotated_box"]) for row in annotations.rows]
-    for length in set(lengths):
-        positions = [position for position in range(num_rows) if lengths[position] == length]
-        values = [annotations.rows[position]["rotated_box"] for position in positions]
-        boxes = torch.tensor(values, dtype=torch.float64, device="cpu")
-        for rule, is_kept in kind.rules_in_files(boxes).items():
-            are_kept.setdefault(rule, torch.ones(num_rows, dtype=torch.bool, device="cpu"))[positions] = is_kept
-    for rule, is_kept in are_kept.items():
-        _check_valid(annotations, "rotated_box", is_kept, rule)
+    positions_by_length: dict[int, list[int]] = {}
+    for position, row in enumerate(annotations.rows):
+        positions_by_length.setdefault(len(row["rotated_box"]), []).append(position)
+    for positions in positions_by_length.values():
+        boxes = annotations.select(positions)
+        values = torch.tensor([row["rotated_box"] for row in boxes.rows], dtype=torch.float64, device="cpu")
+        for rule, is_kept in kind.rules_in_files(values).items():
+            _check_valid(boxes, "rotated_box", is_kept, rule)
 
 
 def _check_valid(row_list: RowList, key: str, are_valid: torch.Tensor, rule: str) -> None:
