@@ -111,7 +111,7 @@ def _check_camera_rules(protocol: Protocol, options: Mapping[str, Any], labels: 
         if name in options or "protocol" in options:
             remedy = f"be given for `{name}` {rule!r}, as by `--labels cameras=FILE`, or `--same-camera keep`"
             raise ValueError(f"cameras must {remedy}; got none in the files.")
-        label_text = ", ".join(sorted(labels - {"roles"})) or "no labels"
+        label_text = ", ".join(sorted(labels - {"roles", "names"})) or "no labels"
         effect = f"`{name}={rule!r}` of {protocol.name} drops nothing"
         remedy = "`--labels cameras=FILE` gives them, `--protocol` another benchmark"
         log(in_options("evaluate", f"{label_text} without cameras: {effect}; {remedy}"))

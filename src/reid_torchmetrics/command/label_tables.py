@@ -35,34 +35,30 @@ class LabelRules(NamedTuple):
 
 
 class LabelSource(NamedTuple):
-    """The tables that a word of a command line names: one, or one of each shard."""
+    """The labels in the files that a word of a command line names: one, or one of each shard."""
 
     word: str
     paths: Sequence[str]
-    tables: Sequence[Columns]
+    lengths: Sequence[int]
+    """number of rows in each file"""
+    table: Columns
+    """rows of all files, one file after the other"""
 
-    @property
-    def num_rows(self) -> int:
-        """Number of rows in all tables."""
-        return sum(num_rows_of(table) for table in self.tables)
-
-    def has_roles(self) -> bool:
-        """Return whether some table has roles."""
-        return any("roles" in table for table in self.tables)
-
-    def join(self) -> Columns:
-        """Return the rows of all tables, one table after the other.
+    @classmethod
+    def of_files(cls, word: str, paths: Sequence[str], tables: Sequence[Columns]) -> LabelSource:
+        """Join the tables of files.
 
         Raises:
             ValueError: tables with other labels than the first one.
         """
-        labels = self.tables[0].keys()
-        for path, table in zip(self.paths, self.tables, strict=True):
+        labels = tables[0].keys()
+        for path, table in zip(paths, tables, strict=True):
             if table.keys() != labels:
-                rule = f"the labels must be those of {self.paths[0]}, {_hints.listed(labels, str)}"
+                rule = f"the labels must be those of {paths[0]}, {_hints.listed(labels, str)}"
                 got = _hints.listed(table, str) or "none"
                 raise ValueError(f"{path}: {rule}; got {got}.")
-        return {name: np.concatenate([table[name] for table in self.tables]) for name in labels}
+        joined = {name: np.concatenate([table[name] for table in tables]) for name in labels}
+        return cls(word, paths, list(map(num_rows_of, tables)), joined)
 
 
 def num_rows_of(table: Columns) -> int:
@@ -114,10 +110,8 @@ def read_table(path: str, rules: LabelRules, used_names: set[str], guesses: list
     return table
 
 
-def labels_of_file_names(
-    columns: Columns, file_names: _arrays.Array | None, rules: LabelRules, role: str, guesses: list[str]
-) -> Columns:
-    """Return the labels in the names of samples that `columns` lack.
+def labels_of_file_names(columns: Columns, rules: LabelRules, role: str, guesses: list[str]) -> Columns:
+    """Return the labels in the names of samples that their other columns lack.
 
     The pattern is that of `--file-names`, or of Market-1501 where neither identities nor positions are there.
 
@@ -125,11 +119,11 @@ def labels_of_file_names(
         ValueError: a name that does not have the pattern.
     """
     has_labels = "identities" in columns or "positions" in columns
-    if file_names is None or (has_labels and rules.file_names is None):
+    if "names" not in columns or (has_labels and rules.file_names is None):
         return {}
     pattern = rules.file_names or "market1501"
     try:
-        labels = data.labels_from_names(file_names.astype(str).tolist(), pattern)
+        labels = data.labels_from_names(columns["names"].astype(str).tolist(), pattern)
     except ValueError as error:
         rule = str(error).replace("`paths`", f"the file names of the {role}")
         remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
@@ -138,13 +132,13 @@ def labels_of_file_names(
     return {name: values for name, values in labels.items() if name not in columns}
 
 
-def check_file_names(rules: LabelRules, names_of_sides: Iterable[_arrays.Array | None]) -> None:
+def check_file_names(rules: LabelRules, columns_of_sides: Iterable[Columns]) -> None:
     """Raise if `--file-names` comes without names of files.
 
     Raises:
         ValueError: it does.
     """
-    if rules.file_names is not None and all(names is None for names in names_of_sides):
+    if rules.file_names is not None and not any("names" in columns for columns in columns_of_sides):
         raise ValueError(f"`--file-names` must come with names of files; got {rules.file_names!r} and no names.")
 
 
@@ -183,8 +177,7 @@ def check_shards(sample_set: SampleSet, labels: LabelSource, order: str) -> None
                 )
     lengths = [len(file.embeddings) for file in files]
     if len(labels.paths) == len(files):
-        for shard, length, path, table in zip(shards, lengths, labels.paths, labels.tables, strict=True):
-            num_rows = num_rows_of(table)
+        for shard, length, path, num_rows in zip(shards, lengths, labels.paths, labels.lengths, strict=True):
             if num_rows != length:
                 raise ValueError(f"{path}: there must be a row for each of {length} of {shard}; got {num_rows}.")
 

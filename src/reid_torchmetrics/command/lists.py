@@ -92,11 +92,8 @@ def _compare_with_exact(
     needs_names = _needs_names(retrieved)
     labels: dict[str, Any] = {}
     for role, sample_set in sample_sets.items():
-        columns = dict(sample_set.columns)
-        if sample_set.names is not None:
-            columns["names"] = sample_set.names
         path = sample_set.files[0].path
-        labels |= _labels_by_row(columns, path, role, needs_names=needs_names[role])
+        labels |= _labels_by_row(dict(sample_set.columns), path, role, needs_names=needs_names[role])
 
     if not labels:
         got = "none in the files of `--exact`"
@@ -140,13 +137,13 @@ def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieve
         if len(sources) != len(SIDES):
             raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(sources)}.")
         for role, source in zip(SIDES, sources, strict=True):
-            columns[role] |= source.join()
+            columns[role] |= source.table
             first_paths.setdefault(role, source.word)
     _check_used(rules, used_names)
     for side, table in columns.items():
-        columns[side] = table | labels_of_file_names(table, table.get("names"), rules, side, guesses)
+        columns[side] = table | labels_of_file_names(table, rules, side, guesses)
     log_guesses(guesses)
-    check_file_names(rules, [table.get("names") for table in columns.values()])
+    check_file_names(rules, columns.values())
 
     labels: dict[str, Any] = {}
     for side, needs_names in _needs_names(retrieved).items():

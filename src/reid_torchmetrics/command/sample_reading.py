@@ -86,19 +86,19 @@ def read_sample_sets(
 
     # Roles first: they tell the rows of the other labels apart.
     order = getattr(arguments, "order", None) or "natural"
-    for sources in sorted(labels.values(), key=lambda sources: any(map(LabelSource.has_roles, sources)), reverse=True):
+    for sources in sorted(labels.values(), key=_has_roles, reverse=True):
         _add_labels(sample_sets, sources, guesses, order)
     if arguments.captions is not None:
         _add_captions(sample_sets, arguments.captions)
     if needs_identities or rules.file_names is not None:
         for role, sample_set in sample_sets.items():
-            sample_set.columns |= labels_of_file_names(sample_set.columns, sample_set.names, rules, role, guesses)
+            sample_set.columns |= labels_of_file_names(sample_set.columns, rules, role, guesses)
     _drop_tracks_of_cameras(sample_sets, names, guesses)
     for sample_set in sample_sets.values():
         _warn_of_repeated_names(sample_set)
     log_guesses(guesses)
     _check_used(rules, names_in_sets, names_in_tables)
-    check_file_names(rules, [sample_set.names for sample_set in sample_sets.values()])
+    check_file_names(rules, [sample_set.columns for sample_set in sample_sets.values()])
 
     has_roles = any(sample_set.roles is not None for sample_set in sample_sets.values())
     sample_sets.check_roles()
@@ -205,18 +205,15 @@ def read_label_files(
 ) -> dict[str, list[LabelSource]]:
     """Read the files of `--labels`, tables first."""
     labels: dict[str, list[LabelSource]] = {}
-    for word, used in zip(words.get(TABLES, ()), names_in_tables, strict=True):
-        paths = find_files(word)
-        tables = [read_table(path, rules, used, guesses) for path in paths]
-        labels.setdefault(TABLES, []).append(LabelSource(word, paths, tables))
-    for field, field_words in words.items():
-        if field == TABLES:
-            continue
+    for field in sorted(words, key=TABLES.__ne__):
         labels[field] = []
-        for word in field_words:
+        for position, word in enumerate(words[field]):
             paths = find_files(word)
-            arrays = [read_field(path, field, rules) for path in paths]
-            labels[field].append(LabelSource(word, paths, arrays))
+            if field == TABLES:
+                tables = [read_table(path, rules, names_in_tables[position], guesses) for path in paths]
+            else:
+                tables = [read_field(path, field, rules) for path in paths]
+            labels[field].append(LabelSource.of_files(word, paths, tables))
     return labels
 
 
@@ -235,9 +232,8 @@ def _check_kinds(sample_sets: SampleSets) -> None:
 
 def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses: list[str], order: str) -> None:
     """Add the labels and roles of tables to the sample sets: of one table about both, or of one table for each."""
-    words = [source.word for source in sources]
-    source_text = " and ".join(words)
-    tables = [source.join() for source in sources]
+    source_text = " and ".join(source.word for source in sources)
+    tables = [source.table for source in sources]
     if len(tables) == 1 and len(sample_sets) == 2:
         tables = _split_table(sample_sets, tables[0], source_text, guesses)
     if len(tables) != len(sample_sets):
@@ -245,20 +241,21 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
         raise ValueError(
             f"`--labels` must be one table, or one for queries and one for the gallery; got {len(tables)}.{remedy}"
         )
-    named_roles = _join_by_name(sample_sets, tables, words, guesses)
+    if len(sources) < len(sample_sets):  # one table about both sides
+        sources = [*sources, *sources]
+    named_roles = _join_by_name(sample_sets, tables, sources, guesses)
     sample_sets.set_self_index(tables)
     if len(sample_sets) == 2 and sample_sets.query.kind != "embeddings":
         _check_shape(sample_sets, tables, source_text)
 
-    has_source_for_each = len(sources) == len(sample_sets)
-    for position, (sample_set, table) in enumerate(zip(sample_sets.values(), tables, strict=True)):
+    for sample_set, table, source in zip(sample_sets.values(), tables, sources, strict=True):
         if sample_set.role not in named_roles:
-            check_shards(sample_set, sources[position] if has_source_for_each else sources[0], order)
+            check_shards(sample_set, source, order)
         sample_set.add(table, source_text)
 
 
 def _join_by_name(
-    sample_sets: SampleSets, tables: list[Columns], words: Sequence[str], guesses: list[str]
+    sample_sets: SampleSets, tables: list[Columns], sources: Sequence[LabelSource], guesses: list[str]
 ) -> list[_names.Role]:
     """Put the rows of the table of each side in the order of its samples, where both have names; return these roles.
 
@@ -273,8 +270,7 @@ def _join_by_name(
                 remedy = "Save `names.astype(str)`, or leave out the names where the order is the same."
                 raise ValueError(f"{file.path}: {rule}; got {file.unread_names}. {remedy}")
         if "names" in tables[position] and sample_set.names is not None:
-            word = words[position] if len(words) == len(tables) else words[0]
-            tables[position] = rows_by_name(tables[position], np.asarray(sample_set.names), word)
+            tables[position] = rows_by_name(tables[position], sample_set.names, sources[position].word)
             roles.append(sample_set.role)
     if len(roles) == len(sample_sets):
         guesses.append("rows joined by `name`")
@@ -326,9 +322,9 @@ def _is_one_set(sample_sets: SampleSets, labels: Iterable[Sequence[LabelSource]]
     num_rows, num_columns = (len(sample_set) for sample_set in sample_sets.values())
     if num_rows != num_columns:
         return False
-    if any(sample_set.columns for sample_set in sample_sets.values()):
+    if any(sample_set.columns.keys() - {"names"} for sample_set in sample_sets.values()):
         return True
-    return any(len(sources) == 1 and sources[0].num_rows == num_rows for sources in labels)
+    return any(len(sources) == 1 and num_rows_of(sources[0].table) == num_rows for sources in labels)
 
 
 def _check_shape(sample_sets: SampleSets, tables: Sequence[Columns], source: str) -> None:
@@ -397,6 +393,11 @@ def _add_captions(sample_sets: SampleSets, captions_option: str) -> None:
     for sample_set in sample_sets.values():
         identities = image_of_caption if sample_set is captions else np.arange(len(sample_set))
         sample_set.add({"identities": identities}, _CAPTIONS)
+
+
+def _has_roles(sources: Sequence[LabelSource]) -> bool:
+    """Return whether some table has roles."""
+    return any("roles" in source.table for source in sources)
 
 
 def _check_used(

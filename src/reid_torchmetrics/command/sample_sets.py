@@ -32,6 +32,8 @@ from .terminal import log
 Columns: TypeAlias = dict[str, _arrays.Array]
 
 _BLOCK_BYTES = 1 << 25
+_FURTHER_COLUMNS = ("roles", "names")
+"""columns of samples that are no labels"""
 _FLAGS = {None: (True, True), True: (True, False), False: (False, True)}
 """the flags of samples by `is_query` of metrics"""
 
@@ -40,18 +42,14 @@ class SampleSet:
     """Files of queries or gallery items, with the labels of all their rows; without a gallery queries are both."""
 
     def __init__(self, role: _names.Role, files: list[data.SampleFile]) -> None:
-        columns_of_files: list[Columns] = []
-        for file in files:
-            roles = {} if file.roles is None else {"roles": file.roles}
-            columns_of_files.append(file.labels | roles)
         self.role = role
-        self.columns: Columns = {}
-        for name in columns_of_files[0]:
-            self.columns[name] = np.concatenate([columns[name] for columns in columns_of_files])
-        names = [file.names for file in files if file.names is not None]
-        self.names: _arrays.Array | None = np.concatenate(names) if len(names) == len(files) else None
-        """names of all rows, where all files or their labels have them"""
         self.files = [replace(file, labels={}, roles=None, names=None) for file in files]
+        self.columns: Columns = {}
+        """labels, roles and names of all rows"""
+        for name in (*files[0].labels, *_FURTHER_COLUMNS):
+            values = [file.labels.get(name, getattr(file, name, None)) for file in files]
+            if all(part is not None for part in values):  # names may be lacking in some files
+                self.columns[name] = np.concatenate(values)
 
     def __len__(self) -> int:
         return sum(len(file.embeddings) for file in self.files)
@@ -66,11 +64,16 @@ class SampleSet:
         """Two flags of each row, for queries and for gallery items; None if the files and their labels have none."""
         return self.columns.get("roles")
 
+    @property
+    def names(self) -> _arrays.Array | None:
+        """The name of each row; None if the files and their labels have none."""
+        return self.columns.get("names")
+
     def add(self, table: Columns, source: str) -> None:
-        """Add the labels of a table, and the names of its rows if there are none.
+        """Add the columns of a table.
 
         Raises:
-            ValueError: The table, from `source`, has not a row for each sample, or a label that is there.
+            ValueError: The table, from `source`, has not a row for each sample, or a column that is there.
         """
         for name, values in table.items():
             if len(values) != len(self):
@@ -78,20 +81,18 @@ class SampleSet:
                 raise ValueError(f"{source}: {rule}; got {len(values)}.")
             if name in self.columns:
                 raise ValueError(f"{source}: `{name}` must come once; got it from {self.files[0].path}, too.")
-        names = table.pop("names", None)
-        if self.names is None:
-            self.names = names
         self.columns |= table
 
     def labels(self, rows: Any, prefix: str = "") -> dict[str, Any]:
-        """Return labels of some rows as arguments, without roles."""
-        return as_arguments({name: values[rows] for name, values in self.columns.items() if name != "roles"}, prefix)
+        """Return labels of some rows as arguments."""
+        labels = {name: values[rows] for name, values in self.columns.items() if name not in _FURTHER_COLUMNS}
+        return as_arguments(labels, prefix)
 
     def with_labels(self) -> list[data.SampleFile]:
         """Return the files with the labels and roles of their rows, for `evaluate`."""
         files = []
         for file, _, rows in self.rows_within(slice(0, len(self))):
-            labels = {name: values[rows] for name, values in self.columns.items()}
+            labels = {name: values[rows] for name, values in self.columns.items() if name != "names"}
             files.append(replace(file, roles=labels.pop("roles", None), labels=labels))
         return files
 
