@@ -77,11 +77,6 @@ class FilesByStem:
             if suffix.lower() in _IMAGE_SUFFIXES:
                 self._files.setdefault(stem, []).append(file)
 
-    @property
-    def stems(self) -> Sequence[str]:
-        """Names of the image files without suffix, each once."""
-        return list(self._files)
-
     def find(self, name: str) -> str:
         """Return the name of the file of an image.
 
@@ -98,25 +93,20 @@ class FilesByStem:
         return files[0]
 
 
-class FileSizes(Mapping[str, Size]):
+class FileSizes(dict[str, Size]):
     """Width and height of the images in a folder by their names without suffix; a file is read when it is asked for."""
 
     def __init__(self, files: FilesByStem) -> None:
+        super().__init__()
         self._files = files
 
-    def __getitem__(self, name: str) -> Size:
+    def __missing__(self, name: str) -> Size:
         with _opened(self._files.folder, self._files.find(name)) as picture:
             return _size_as_shown(picture)
 
     def __contains__(self, name: object) -> bool:
         # The search for the size of a name without a file then raises the error that names the folder.
         return True
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._files.stems)
-
-    def __len__(self) -> int:
-        return len(self._files.stems)
 
 
 @contextmanager
@@ -188,12 +178,13 @@ def check_sample_images(folder: str, sample_sets: SampleSets) -> None:
 
 def sample_images(folder: str | None, sample_sets: SampleSets) -> ReportImages:
     """Return the images of evaluated samples, by their numbers in the results; without a folder the names alone."""
+    rows_by_role, _ = sample_sets.rows_by_role()
     names = []
-    for side, role in enumerate(SIDES):
-        sample_set = sample_sets.get(role, sample_sets.query)
+    for role in SIDES:
+        sample_set, rows = rows_by_role.get(role, rows_by_role["query"])
         if sample_set.names is None:
             return ReportImages()
-        names.append(_names_by_number(sample_set, sample_set.names.tolist(), side))
+        names.append(_names_by_number(sample_set, sample_set.names[rows].tolist(), rows))
     query_names, gallery_names = names
     if folder is None:
         return ReportImages(names=query_names, gallery_names=gallery_names)
@@ -205,15 +196,11 @@ def sample_images(folder: str | None, sample_sets: SampleSets) -> ReportImages:
     )
 
 
-def _names_by_number(sample_set: SampleSet, names: Sequence[str], side: int) -> dict[int, str]:
-    """Return the names of queries (side 0) or gallery items (side 1) by `index`, or by their places among them."""
-    rows: Sequence[int] = range(len(names))
-    roles = sample_set.roles
-    if roles is not None:
-        rows = roles[:, side].nonzero()[0].tolist()
+def _names_by_number(sample_set: SampleSet, names: Sequence[str], rows: Any) -> dict[int, str]:
+    """Return the names of the samples in some rows by `index`, or by their places among them."""
     index = sample_set.columns.get("index")
-    numbers: Sequence[int] = range(len(rows)) if index is None else index[rows].tolist()
-    return {number: names[row] for number, row in zip(numbers, rows, strict=True)}
+    numbers: Sequence[int] = range(len(names)) if index is None else index[rows].tolist()
+    return dict(zip(numbers, names, strict=True))
 
 
 def box_images(folder: str, images: Sequence[Mapping[str, Any]]) -> ReportImages:
