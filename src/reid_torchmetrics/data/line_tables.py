@@ -37,6 +37,10 @@ class Line(NamedTuple):
     text: str
     where: str
 
+    def fault(self, argument: str, rule: str, got: str = "") -> ValueError:
+        """Return the error for a line that breaks a rule."""
+        return ValueError(f"`{argument}` must have {rule}; got {got}{self.text!r}, {self.where}.")
+
 
 @dataclass(frozen=True)
 class LineTable:
@@ -88,7 +92,7 @@ class LineTable:
         """Return the error for a line that breaks a rule; with a column, the message shows its word and a hint."""
         line = self.find_line(position)
         word = "" if column is None else f"{line.words[column]!r}{hint} in "
-        return ValueError(f"`{self.argument}` must have {rule}; got {word}{line.text!r}, {line.where}.")
+        return line.fault(self.argument, rule, word)
 
 
 def exchange(ground_truths: LineTable, detections: LineTable) -> tuple[LineTable, LineTable]:
@@ -133,17 +137,17 @@ def table_of_lines(argument: str, lines_by_image: Mapping[str, Sequence[Line]]) 
     """Return the table of the lines of each image: a class, then numbers."""
     lines = list(chain.from_iterable(lines_by_image.values()))
     ends = list(accumulate(map(len, lines_by_image.values())))
+    num_words = [len(line.words) for line in lines]
     vocabulary: dict[str, int] = {}
-    classes = [vocabulary.setdefault(line.words[0], len(vocabulary)) for line in lines]
-    numbers = parse_numbers(list(chain.from_iterable(line.words[1:] for line in lines)))
+    places, numbers = _parse(list(chain.from_iterable(line.words for line in lines)), num_words, vocabulary)
     return LineTable(
         argument,
         files=dict(zip(lines_by_image, map(slice, [0, *ends], ends), strict=True)),
         vocabulary=list(vocabulary),
-        words=np.array(classes, np.int64),
+        words=places,
         last_words=[line.words[-1] for line in lines],
-        lengths=np.array([len(line.words) - 1 for line in lines], np.int64),
-        numbers=np.array(numbers, np.float64),
+        lengths=np.array(num_words, np.int64) - 1,
+        numbers=numbers,
         find_line=lines.__getitem__,
     )
 

@@ -114,7 +114,7 @@ class _Table(NamedTuple):
         for row in self.rows:
             image = row.words[image_place]
             if not image:
-                raise _row_error(argument, f"an image in the column {_IMAGE!r} of each row", row)
+                raise row.fault(argument, f"an image in the column {_IMAGE!r} of each row")
             by_image.setdefault(image, []).append(row._replace(words=[row.words[place] for place in places]))
         return table_of_lines(argument, by_image)
 
@@ -141,13 +141,8 @@ def _read_table(argument: str, path: Path) -> _Table:
     for row in lines[1:]:
         if len(row.words) != len(columns):
             rule = f"{len(columns)} values in a row, as many as names in the header"
-            raise _row_error(argument, rule, row, f"{len(row.words)} in ")
+            raise row.fault(argument, rule, f"{len(row.words)} in ")
     return _Table(columns, lines[1:])
-
-
-def _row_error(argument: str, rule: str, row: Line, value: str = "") -> ValueError:
-    """Return the error for a row that breaks a rule."""
-    return ValueError(f"`{argument}` must have {rule}; got {value}{row.text!r}, {row.where}.")
 
 
 def _are_groups(lines: LineTable, *, has_flags: bool) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ others     a b target, a b nontarget (Kaldi); a.jpg b.jpg 1
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,13 @@ def read_pairs(
         if path.suffix.lower() not in TABLES | FORMATS:
             raise file_error(path, _PLACE_OF_SCORES, "none")
         arrays = read_arrays(path, TABLES | FORMATS)
-        names_of_scores = [name for name in arrays if name.lower() in PAIR_NAMES["scores"].split()]
-        names_of_same = [name for name in arrays if name.lower() in PAIR_NAMES["same"].split()]
-        if len(names_of_scores) != 1 or len(names_of_same) != 1:
+        arrays_of_scores = _arrays_called(arrays, "scores")
+        arrays_of_flags = _arrays_called(arrays, "same")
+        if len(arrays_of_scores) != 1 or len(arrays_of_flags) != 1:
             rule = "arrays must be `scores`, higher for closer pairs (minus distances), and `same`, one of each"
             raise file_error(path, rule, _checks.listed(filter(None, arrays), str) or "no names")
-        score_values = arrays[names_of_scores[0]]
-        same = arrays[names_of_same[0]]
+        (score_values,) = arrays_of_scores
+        (same,) = arrays_of_flags
     else:
         score_values, same = _read_with_scores(path, Path(scores), form)
     values = np.asarray(score_values).ravel()
@@ -97,15 +97,20 @@ def read_pairs(
     return values.astype(np.float64), flags.astype(bool)
 
 
+def _arrays_called(arrays: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the arrays with one of the names for a key of `PAIR_NAMES`."""
+    names = PAIR_NAMES[key].split()
+    return [values for name, values in arrays.items() if name.lower() in names]
+
+
 def _read_with_scores(path: Path, scores: Path, form: str | None) -> tuple[Any, Any]:
     """Return the scores from one file, and the flags from a list of pairs, or from an array alone."""
     pairs: list[str] = []
     if path.suffix.lower() in {".csv", ".parquet", *FORMATS}:
         arrays = read_arrays(path, TABLES | FORMATS)
         same = arrays.get(UNNAMED, ())  # as InsightFace's `lfw_list.npy`
-        flags = [values for name, values in arrays.items() if name.lower() in PAIR_NAMES["same"].split()]
-        has_scores = any(name.lower() in PAIR_NAMES["scores"].split() for name in arrays)
-        if len(flags) == 1 and not has_scores:
+        flags = _arrays_called(arrays, "same")
+        if len(flags) == 1 and not _arrays_called(arrays, "scores"):
             (same,) = flags
         if len(same) == 0:
             raise file_error(path, _PLACE_OF_SCORES, scores)

@@ -316,8 +316,8 @@ def _read_dota_objects(path: Path) -> list[Line]:
         words = line.split()
         num_corners = len(_CORNERS.columns)
         corners, names, flags = words[:num_corners], words[num_corners : num_corners + 1], words[num_corners + 1 :]
+        row = Line([*names, *corners, *(flags or ["0"])], line, where)
         if not names or len(flags) > 1:
-            rule = "x and y of four corners and a class in a line, and maybe a flag"
-            raise ValueError(f"`annotations` must have {rule}; got {line!r}, {where}.")
-        objects.append(Line([*names, *corners, *(flags or ["0"])], line, where))
+            raise row.fault("annotations", "x and y of four corners and a class in a line, and maybe a flag")
+        objects.append(row)
     return objects
