@@ -133,3 +133,19 @@ def test_positives_by_the_numbers_of_queries_are_in_their_order(tmp_path, capsys
     (tmp_path / "truth.json").write_text('{"0": [0], "1": [0]}', encoding="utf-8")
     assert command.main(["lists", str(tmp_path / "I.npy"), str(tmp_path / "truth.json"), "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["measures"]["map"]["value"] == pytest.approx(0.75)  # of 1 and 1/2
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (["I.json", "--labels", "query.csv", "gallery.csv"], "gallery.csv"),
+        (["I.json", "--labels", "query.csv", "galler[y].csv"], "gallery.csv"),
+        (["I.npy", "--labels", "identities=query_pids.npy", "identities=gallery_pids.npy"], "query_pids.npy"),
+    ],
+)
+def test_files_of_labels_are_not_written_over(words, file, capsys):
+    before = Path(file).read_bytes()
+    assert command.main(["lists", *words, "--json", file]) == 1
+    assert f"{file}: must be another file than" in capsys.readouterr().err
+    assert Path(file).read_bytes() == before

@@ -102,7 +102,7 @@ def _run_checked(name: str, words: Sequence[str], *, is_diagnosed: bool, expecte
     if getattr(arguments, "print_config", None):
         print(as_yaml(name, arguments, options), end="")  # noqa: T201
         return 0
-    check_inputs(name, arguments, options)
+    arguments.inputs = check_inputs(name, arguments, options)
     subcommand = _import(name)
     values: dict[str, Any] = {}
     for option, value in options.items():

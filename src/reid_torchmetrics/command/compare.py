@@ -19,7 +19,7 @@ from .outputs import Outputs
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Compare results files; return the exit status."""
     paths = arguments.files
-    outputs = Outputs(arguments, paths)
+    outputs = Outputs(arguments)
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)
     if len(paths) < 2 or len(set(paths)) < len(paths):

@@ -91,7 +91,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     option_types = options.pop("iou_type", None)
     iou_types = ("bbox",) if option_types is None else tuple(option_types)
     prefixes = [""] if len(iou_types) == 1 else [f"{iou_type}_" for iou_type in iou_types]
-    outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)
+    outputs = Outputs(arguments, prefixes)
     evaluator = EVALUATORS[_ROWS.get(arguments.evaluator, arguments.evaluator)]
     if options.pop("fixed", False):
         evaluator = EVALUATORS["lvis_fixed"]

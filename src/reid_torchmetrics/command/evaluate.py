@@ -21,8 +21,8 @@ from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, name
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 
-from .inputs import NEED_EMBEDDINGS, check_matrix_options, split_array
-from .label_tables import label_files, log_positions
+from .inputs import NEED_EMBEDDINGS, check_matrix_options
+from .label_tables import log_positions
 from .options import in_options
 from .outputs import Outputs, ReportImages
 from .processes import Share, join_processes, share_errors
@@ -54,12 +54,9 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
 
         check_sample_images(arguments.images, sample_sets)
 
-    files = sample_sets.files
-    input_paths = [file.path for file in files]
-    for words in label_files(arguments.labels, extra_labels).values():
-        input_paths.extend(split_array(word)[0] for word in words)
-    outputs = Outputs(arguments, [*input_paths, arguments.ground_truth, arguments.captions])
+    outputs = Outputs(arguments)
 
+    files = sample_sets.files
     with join_processes() as share:
         with naming_bad_rows(files), share_errors(share):
             results = _evaluate_samples(sample_sets, other_options | {"protocol": protocol}, arguments, share)

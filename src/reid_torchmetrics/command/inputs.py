@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -33,8 +34,8 @@ _NEED_EXACT = ("recall_k", "similarity", "packed", "order")
 """options of `lists` about exact search"""
 
 
-def check_inputs(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]) -> None:
-    """Raise unless options and files fit each other, as far as that can be checked without reading a file.
+def check_inputs(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]) -> list[str]:
+    """Return the files to read; raise unless options fit them, as far as that can be checked without reading a file.
 
     Raises:
         FileNotFoundError: There is no file of a name, or none of a pattern.
@@ -50,10 +51,11 @@ def check_inputs(command: str, arguments: SimpleNamespace, options: Mapping[str,
         require("A report or a picture", "matplotlib")
     if getattr(arguments, "images", None) is not None:
         _check_images(arguments, options)
-    for word in _input_words(command, arguments, options):
-        for path in find_files(word):
-            if not Path(path).exists():
-                raise FileNotFoundError(f"There is no file {path!r}.")
+    paths = list(chain.from_iterable(map(find_files, _input_words(command, arguments, options))))
+    for path in paths:
+        if not Path(path).exists():
+            raise FileNotFoundError(f"There is no file {path!r}.")
+    return paths
 
 
 def find_source(arguments: SimpleNamespace) -> tuple[str, Sequence[str] | str, _names.MatrixKind | None]:
@@ -207,8 +209,9 @@ def _input_words(command: str, arguments: SimpleNamespace, options: Mapping[str,
     fields = {*get_args(_names.LabelField), *(options.get("must_agree") or ()), *(options.get("must_differ") or ())}
     for word in getattr(arguments, "labels", None) or ():
         field, sign, path = word.partition("=")
-        if not sign:
+        file, _ = split_array(path)
+        if not sign or Path(word).exists():
             words.append(word)
-        elif field in fields and not Path(word).exists():  # another field is refused where labels are read
-            words.append(split_array(path)[0])
+        elif field in fields or Path(file).exists():  # another field is refused where labels are read
+            words.append(file)
     return words

@@ -18,7 +18,6 @@ from reid_torchmetrics.tasks import IndexRecall, compare, evaluate_lists, index_
 from reid_torchmetrics.tasks.lists import protocol_of_lists
 
 from .evaluate import naming_bad_rows
-from .inputs import split_array
 from .label_tables import TABLES, LabelRules, check_file_names, label_files, labels_of_file_names
 from .outputs import Outputs
 from .sample_reading import log_guesses, options_for, read_label_files, read_sample_sets
@@ -50,7 +49,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     if not words:
         _check_used(rules, used_names=set())
         check_file_names(rules, [])
-    outputs = Outputs(arguments, [arguments.retrieved, arguments.positives or None])
+    outputs = Outputs(arguments)
     retrieved = read_retrieved(arguments.retrieved, form=arguments.form, one_based=one_based)
     if words:
         labels = _read_labels(words, rules, retrieved)
@@ -83,11 +82,8 @@ def _compare_with_exact(
     extra_labels: Sequence[str],
 ) -> int:
     """Evaluate lists of an index and exact search, and write the recall of the lists and the comparison of both."""
-    words = label_files(arguments.labels, extra_labels)
-    label_paths = [split_array(path)[0] for paths in words.values() for path in paths]
     sample_sets = _read_exact(arguments, protocol, extra_labels)
-    sample_paths = [file.path for file in sample_sets.files]
-    outputs = Outputs(arguments, [arguments.retrieved, *sample_paths, *label_paths])
+    outputs = Outputs(arguments)
 
     needs_names = _needs_names(retrieved)
     labels: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from itertools import combinations, product
 from pathlib import Path
@@ -46,13 +46,13 @@ _NO_IMAGES = ReportImages()
 class Outputs:
     """The paths, forms and thresholds for the results of a command line; all paths can be written to."""
 
-    def __init__(self, arguments: SimpleNamespace, inputs: Iterable[object], prefixes: Sequence[str] = ("",)) -> None:
+    def __init__(self, arguments: SimpleNamespace, prefixes: Sequence[str] = ("",)) -> None:
         """Read the options, and check the paths; results of each prefix are files of their own.
 
         Raises:
             OSError: a path that cannot be written to.
             ValueError: `--fail-under` of another form, a form of text that is not printed, or a path that is one of the
-                `inputs` or another output.
+                inputs or another output.
         """
         self._arguments = arguments
         self._thresholds = named_values("--fail-under", arguments.fail_under, float)
@@ -72,10 +72,8 @@ class Outputs:
 
         # No file is written over an input, or twice; also through links.
         input_files: list[Path] = []
-        for name in (*inputs, *(arguments.config or ())):
-            if name is not None:
-                path = Path(str(name))
-                input_files.extend(path.iterdir() if path.is_dir() else [path])
+        for path in map(Path, (*arguments.inputs, *(arguments.config or ()))):
+            input_files.extend(path.iterdir() if path.is_dir() else [path])
         for other, file in (*product(input_files, output_files), *combinations(output_files, 2)):
             is_same = file.resolve() == other.resolve() or (file.exists() and other.exists() and file.samefile(other))
             if is_same:

@@ -32,7 +32,7 @@ _LARGEST = 1 + 1e-5  # cosine, with the rounding of float32
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate scores of pairs; return the exit status."""
-    outputs = Outputs(arguments, (arguments.pairs, arguments.scores))
+    outputs = Outputs(arguments)
     scores, same = read_pairs(arguments.pairs, arguments.scores, form=arguments.form)
     return outputs.write({"": PairNumbers(scores, same, **options)})
 
