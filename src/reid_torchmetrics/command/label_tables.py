@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -110,35 +110,29 @@ def read_table(path: str, rules: LabelRules, used_names: set[str], guesses: list
     return table
 
 
-def labels_of_file_names(columns: Columns, rules: LabelRules, role: str, guesses: list[str]) -> Columns:
-    """Return the labels in the names of samples that their other columns lack.
+def add_labels_of_file_names(columns_by_role: Mapping[str, Columns], rules: LabelRules, guesses: list[str]) -> None:
+    """Add the labels in the names of samples to the columns of each side that lack them.
 
     The pattern is that of `--file-names`, or of Market-1501 where neither identities nor positions are there.
 
     Raises:
-        ValueError: a name that does not have the pattern.
+        ValueError: a name that does not have the pattern, or `--file-names` without names.
     """
-    has_labels = "identities" in columns or "positions" in columns
-    if "names" not in columns or (has_labels and rules.file_names is None):
-        return {}
     pattern = rules.file_names or "market1501"
-    try:
-        labels = data.labels_from_names(columns["names"].astype(str).tolist(), pattern)
-    except ValueError as error:
-        rule = str(error).replace("`paths`", f"the file names of the {role}")
-        remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
-        raise ValueError(f"{rule} {remedy}") from None
-    guesses.append(f"labels from file names as in {pattern}")
-    return {name: values for name, values in labels.items() if name not in columns}
-
-
-def check_file_names(rules: LabelRules, columns_of_sides: Iterable[Columns]) -> None:
-    """Raise if `--file-names` comes without names of files.
-
-    Raises:
-        ValueError: it does.
-    """
-    if rules.file_names is not None and not any("names" in columns for columns in columns_of_sides):
+    for role, columns in columns_by_role.items():
+        has_labels = "identities" in columns or "positions" in columns
+        if "names" not in columns or (has_labels and rules.file_names is None):
+            continue
+        try:
+            labels = data.labels_from_names(columns["names"].astype(str).tolist(), pattern)
+        except ValueError as error:
+            rule = str(error).replace("`paths`", f"the file names of the {role}")
+            remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
+            raise ValueError(f"{rule} {remedy}") from None
+        guesses.append(f"labels from file names as in {pattern}")
+        for name, values in labels.items():
+            columns.setdefault(name, values)
+    if rules.file_names is not None and not any("names" in columns for columns in columns_by_role.values()):
         raise ValueError(f"`--file-names` must come with names of files; got {rules.file_names!r} and no names.")
 
 

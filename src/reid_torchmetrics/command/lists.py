@@ -18,7 +18,7 @@ from reid_torchmetrics.tasks import IndexRecall, compare, evaluate_lists, index_
 from reid_torchmetrics.tasks.lists import protocol_of_lists
 
 from .evaluate import naming_bad_rows
-from .label_tables import TABLES, LabelRules, check_file_names, label_files, labels_of_file_names
+from .label_tables import TABLES, LabelRules, add_labels_of_file_names, label_files
 from .outputs import Outputs
 from .sample_reading import log_guesses, options_for, read_label_files, read_sample_sets
 from .sample_sets import Columns, SampleSets, as_arguments, open_embeddings
@@ -48,7 +48,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     )
     if not words:
         _check_used(rules, used_names=set())
-        check_file_names(rules, [])
+        add_labels_of_file_names({}, rules, [])
     outputs = Outputs(arguments)
     retrieved = read_retrieved(arguments.retrieved, form=arguments.form, one_based=one_based)
     if words:
@@ -136,10 +136,8 @@ def _read_labels(words: Mapping[str, Sequence[str]], rules: LabelRules, retrieve
             columns[role] |= source.table
             first_paths.setdefault(role, source.word)
     _check_used(rules, used_names)
-    for side, table in columns.items():
-        columns[side] = table | labels_of_file_names(table, rules, side, guesses)
+    add_labels_of_file_names(columns, rules, guesses)
     log_guesses(guesses)
-    check_file_names(rules, columns.values())
 
     labels: dict[str, Any] = {}
     for side, needs_names in _needs_names(retrieved).items():

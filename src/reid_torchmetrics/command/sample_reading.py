@@ -26,10 +26,9 @@ from .label_tables import (
     TABLES,
     LabelRules,
     LabelSource,
-    check_file_names,
+    add_labels_of_file_names,
     check_shards,
     label_files,
-    labels_of_file_names,
     num_rows_of,
     read_field,
     read_table,
@@ -91,14 +90,12 @@ def read_sample_sets(
     if arguments.captions is not None:
         _add_captions(sample_sets, arguments.captions)
     if needs_identities or rules.file_names is not None:
-        for role, sample_set in sample_sets.items():
-            sample_set.columns |= labels_of_file_names(sample_set.columns, rules, role, guesses)
+        add_labels_of_file_names({role: sample_set.columns for role, sample_set in sample_sets.items()}, rules, guesses)
     _drop_tracks_of_cameras(sample_sets, names, guesses)
     for sample_set in sample_sets.values():
         _warn_of_repeated_names(sample_set)
     log_guesses(guesses)
     _check_used(rules, names_in_sets, names_in_tables)
-    check_file_names(rules, [sample_set.columns for sample_set in sample_sets.values()])
 
     has_roles = any(sample_set.roles is not None for sample_set in sample_sets.values())
     sample_sets.check_roles()

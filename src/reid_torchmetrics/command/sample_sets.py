@@ -47,7 +47,7 @@ class SampleSet:
         self.columns: Columns = {}
         """labels, roles and names of all rows"""
         for name in (*files[0].labels, *_FURTHER_COLUMNS):
-            values = [file.labels.get(name, getattr(file, name, None)) for file in files]
+            values: list[Any] = [file.labels.get(name, getattr(file, name, None)) for file in files]
             if all(part is not None for part in values):  # names may be lacking in some files
                 self.columns[name] = np.concatenate(values)
 

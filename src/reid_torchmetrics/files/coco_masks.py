@@ -170,7 +170,7 @@ def masks_of_list(row_list: RowList, images: Mapping[Any, Row]) -> RunMasks:
             segmentations.append(RunLengthRow(segmentation["size"], segmentation["counts"]))
             continue
         image = images.get(row["image_id"], {})
-        size = image.get("height"), image.get("width")
+        size: Any = (image.get("height"), image.get("width"))
         if not all(map(is_side, size)):
             height, width = map(shortened, size)
             got = f"height {height} and width {width} for {row_list.place(position)}"
