@@ -77,6 +77,12 @@ class LineTable:
         return starts
 
     @cached_property
+    def places(self) -> Int[NDArray[np.int64], " numbers"]:
+        """Place of each number in its line."""
+        places: NDArray[np.int64] = np.arange(len(self.numbers)) - np.repeat(self.starts, self.lengths)
+        return places
+
+    @cached_property
     def distinct_lengths(self) -> set[int]:
         """Return the lengths that lines have."""
         return set(np.unique(self.lengths).tolist())

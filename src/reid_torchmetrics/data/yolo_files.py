@@ -26,6 +26,7 @@ from .yolo_layouts import (
     find_layout,
     find_pose,
     first_fault,
+    keypoints_of,
     sizes_by_length,
     usual_layout,
 )
@@ -248,7 +249,7 @@ class _ShapesOfLines:
     def _check_numbers(self) -> None:
         """Raise unless all numbers are shares of the image, and visibilities 0, 1, 2 or confidences of keypoints."""
         lines = self.lines
-        column = np.arange(len(lines.numbers)) - np.repeat(lines.starts, lines.lengths)
+        column = lines.places
         size = np.repeat(self.sizes, lines.lengths)
         least = np.full(len(column), LEAST_SHARE)
         most = np.full(len(column), MOST_SHARE)
@@ -314,18 +315,14 @@ class _ShapesOfLines:
     def _points(self, is_selected: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the points of some polygons, end to end, and the place of the first point of each."""
         lines = self.lines
-        column = np.arange(len(lines.numbers)) - np.repeat(lines.starts, lines.lengths)
-        is_point = column < np.repeat(np.where(is_selected, self.sizes, 0), lines.lengths)
+        is_point = lines.places < np.repeat(np.where(is_selected, self.sizes, 0), lines.lengths)
         num_points = self.sizes[is_selected] // 2
         return lines.numbers[is_point].reshape(-1, 2), np.cumsum(num_points) - num_points
 
     def _keypoints(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return x, y and visibility of keypoints, in pixels: [lines, keypoints, 3]."""
-        num_keypoints = self.layout.num_keypoints
-        width = self.layout.width(self.lines)
-        numbers = self.lines.columns(NUM_BOX, num_keypoints * width)
-        points = numbers.reshape(len(numbers), num_keypoints, width)
-        if width != 3:
+        points = keypoints_of(self.lines, self.layout)
+        if points.shape[-1] != 3:
             is_labeled = (points != 0).any(axis=-1, keepdims=True)
             points = np.concatenate([points, 2.0 * is_labeled], axis=-1)
         factors = np.concatenate([sizes, np.ones((len(sizes), 1))], axis=1)

@@ -216,7 +216,7 @@ def _is_surely_pose(tables: Tables, pose: Layout) -> bool:
     lines = _lines_of_pose(tables)
     if not lines.are_results and pose.width(lines) == 3:
         return True
-    keypoints = _keypoints(lines, pose)
+    keypoints = keypoints_of(lines, pose)
     if len(keypoints) >= _MANY_LINES:
         return True
     if pose.num_keypoints < _SEVERAL_KEYPOINTS:
@@ -297,7 +297,7 @@ def _are_in_boxes(tables: Tables, layout: Layout) -> bool:
         return False
     if not _have_visibilities(lines, layout):
         return False
-    points = _keypoints(lines, layout)[..., :2]
+    points = keypoints_of(lines, layout)[..., :2]
     edges = edges[_have_keypoints(lines), None]
     is_inside = ((points >= edges[..., :2] - _TOLERANCE) & (points <= edges[..., 2:] + _TOLERANCE)).all(axis=-1)
     is_labeled = (points != 0).any(axis=-1)
@@ -323,7 +323,7 @@ def _have_keypoints(lines: LineTable) -> Bool[NDArray[np.bool_], " lines"]:
     return has_keypoints
 
 
-def _keypoints(lines: LineTable, layout: Layout) -> Float[NDArray[np.float64], "shapes keypoints width"]:
+def keypoints_of(lines: LineTable, layout: Layout) -> Float[NDArray[np.float64], "shapes keypoints width"]:
     """Return the numbers of the keypoints of each line that is no box alone."""
     width = layout.width(lines)
     numbers = lines.columns(NUM_BOX, layout.num_keypoints * width, _have_keypoints(lines))
@@ -334,7 +334,7 @@ def _have_visibilities(lines: LineTable, layout: Layout) -> bool:
     """Return whether keypoints have visibilities of ground truths, or confidences of detected keypoints, if any."""
     if layout.width(lines) == 2:
         return True
-    numbers = _keypoints(lines, layout)[..., 2]
+    numbers = keypoints_of(lines, layout)[..., 2]
     are_visibilities = np.isin(numbers, (0, 1, 2)).all(axis=1)
     are_confidences = are_shares(numbers).all(axis=1) & lines.are_results
     return bool((are_visibilities | are_confidences).all())
