@@ -94,7 +94,7 @@ class FilesByStem:
 
 
 class FileSizes(dict[str, Size]):
-    """Width and height of the images in a folder by their names without suffix; a file is read when it is asked for."""
+    """Width and height of the images in a folder by their names without suffix; each is opened when it is asked for."""
 
     def __init__(self, files: FilesByStem) -> None:
         super().__init__()
@@ -102,7 +102,8 @@ class FileSizes(dict[str, Size]):
 
     def __missing__(self, name: str) -> Size:
         with _opened(self._files.folder, self._files.find(name)) as picture:
-            return _size_as_shown(picture)
+            self[name] = size = _size_as_shown(picture)
+        return size
 
     def __contains__(self, name: object) -> bool:
         # The search for the size of a name without a file then raises the error that names the folder.

@@ -66,7 +66,5 @@ class ImageSizes:
     def of_lines(self, files: Mapping[str, slice]) -> Float[NDArray[np.float64], "lines 2"]:
         """Return the size of the image of each line, given the lines of each image in the order of all lines."""
         lengths = [lines.stop - lines.start for lines in files.values()]
-        if not isinstance(self.sizes, Mapping):  # one for all images
-            return np.tile(np.array(self.find(""), np.float64), (sum(lengths), 1))
         sizes = np.array([self.find(name) for name in files], np.float64).reshape(-1, 2)
         return np.repeat(sizes, lengths, axis=0)
