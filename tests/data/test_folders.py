@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -178,13 +179,17 @@ def test_a_byte_order_mark_is_no_part_of_a_name_or_a_number(folders):
     assert [len(side[0]["labels"]) for side in (preds, target)] == [1, 1]
 
 
-def test_of_few_common_images_a_warning_tells(tmp_path):
+@pytest.mark.parametrize(("num_common", "is_told"), [(1, True), (2, True), (3, False)])
+def test_of_few_common_images_a_warning_tells(num_common, is_told, tmp_path):
     folders = []
     for folder, line in (("labels", "0 .5 .5 .2 .2"), ("results", "0 .5 .5 .2 .2 .9")):
         (tmp_path / folder).mkdir()
         for number in range(6):
-            name = f"{number}" if number == 0 or folder == "labels" else f"x{number}"
+            name = f"{number}" if number < num_common or folder == "labels" else f"x{number}"
             (tmp_path / folder / f"{name}.txt").write_text(line, encoding="utf-8")
         folders.append(tmp_path / folder)
-    with pytest.warns(UserWarning, match="images in common with `labels`; got 1, without 'x1' first in"):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         read_yolo(*folders)
+    message = f"images in common with `labels`; got {num_common}, without 'x{num_common}' first in"
+    assert [message in str(warning.message) for warning in told] == [True] * is_told

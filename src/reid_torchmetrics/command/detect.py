@@ -250,20 +250,20 @@ def _find_layout(arguments: SimpleNamespace) -> str:
     Raises:
         ValueError: a file and a folder, or folders for LVIS' evaluator.
     """
-    paths = {"ground_truths": Path(arguments.ground_truths), "detections": Path(arguments.detections)}
-    folders = [name for name, path in paths.items() if path.is_dir()]
+    paths = list(map(Path, _paths(arguments)))
+    folders = [path for path in paths if path.is_dir()]
     if arguments.evaluator == "dota":
         return "dota"  # the reader refuses a path that is no folder
     if not folders:
         return "coco"
     if len(folders) == 1:
-        folder = paths.pop(folders[0])
-        (file,) = paths.values()
+        (folder,) = folders
+        (file,) = set(paths) - {folder}
         got = f"the folder {str(folder)!r} and {str(file)!r}{remedy_of_json(file) or remedy_of_json(folder)}"
         raise ValueError(f"`ground_truths` and `detections` must both be files of JSON, or both folders; got {got}.")
     if arguments.evaluator == "lvis":
         raise ValueError("`ground_truths` must be a file of JSON for `--evaluator lvis`; got a folder.")
-    for folder in paths.values():
+    for folder in paths:
         if any(file.suffix.lower() == ".xml" for file in folder.iterdir()):
             return "voc"
     return "yolo"

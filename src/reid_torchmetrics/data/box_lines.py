@@ -29,7 +29,7 @@ Dicts: TypeAlias = list[dict[str, Any]]
 EDGES = ("left", "top", "right", "bottom")
 """names of the numbers of a box, for messages"""
 
-_FEW = 0.25  # of the images on one side are on both sides
+_FEW = 0.5  # of the images on one side are on both sides
 _DETECTION = ("confidence", *EDGES)
 _NUMBERS = {
     "xyxy": "left top right bottom",

@@ -15,9 +15,14 @@ from .coco_columns import similar_key
 
 _GLOBOX = "convert it by `globox.AnnotationSet.{}.save_coco('coco.json', auto_ids=True)`"
 _LISTED = "convert it by `Path('results.json').write_text(json.dumps({}))`"
-_PICKLED = "`reid_torchmetrics.DetectionMAP.update` takes the dicts of `{}`, and {} writes JSON of COCO, {}"
-_MMDET = _PICKLED.format("pickle.load(file)", "mmdet", "PREFIX.bbox.json with `test_evaluator.outfile_prefix='PREFIX'`")
-_DETECTRON = _PICKLED.format("torch.load(path)", "detectron2", "coco_instances_results.json in the same folder")
+_MMDET = (
+    "`reid_torchmetrics.DetectionMAP.update` takes the dicts of `pickle.load(file)`, and mmdet writes JSON of COCO,"
+    " PREFIX.bbox.json with `test_evaluator.outfile_prefix='PREFIX'`"
+)
+_DETECTRON = (
+    "`reid_torchmetrics.DetectionMAP.update` takes the dicts of `torch.load(path)`, and detectron2 writes JSON of COCO,"
+    " coco_instances_results.json in the same folder"
+)
 _LINES = _LISTED.format("[json.loads(line) for line in file]")
 
 _OF_SINK = _LISTED.format(
