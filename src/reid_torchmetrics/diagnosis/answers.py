@@ -50,13 +50,12 @@ class Diagnosis(Displayed, list[Answer]):
 
     def note(self, cause: Cause[Any], lacks: str | None) -> None:
         """Note that a cause was tried, and what was lacking; `add` notes what was found."""
-        answer = Answer(cause.name, cause.checks, lacks=lacks)
         for place, earlier in enumerate(self):
-            if (earlier.name, earlier.checks) == (answer.name, answer.checks):
-                if answer.lacks is None:
+            if earlier.checks == cause.checks:
+                if lacks is None:
                     self[place] = earlier._replace(lacks=None)
                 return
-        self.append(answer)
+        self.append(Answer(cause.name, cause.checks, lacks=lacks))
 
     def add(self, texts: Mapping[CauseName, str]) -> None:
         """Add what was found, on any process, by the names of the causes."""

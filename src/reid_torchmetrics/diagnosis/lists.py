@@ -11,12 +11,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.tasks import IndexRecall
 from reid_torchmetrics.tasks.lists import ListedSamples
 from reid_torchmetrics.tasks.vector_indexes import SearchedLists, search_lists
 
 from .causes import Causes, NotHeldError, Values, is_beyond_chance
+from .signs import share_of
 from .spellings import spelling_that_fits
 
 MOST_QUERIES = 256
@@ -40,8 +42,7 @@ def first_of_each(values: Int[Tensor, " values"]) -> Int[Tensor, " different"]:
 
     A model that gives one list to all queries, or a few lists, is right or wrong with all of them together.
     """
-    _, places = np.unique(values.cpu().numpy(), return_index=True)
-    return torch.from_numpy(np.sort(places)).to(values.device)
+    return (segments.ranks(values) == 0).nonzero()[:, 0]
 
 
 def different_queries(items: Int[Tensor, "queries longest"]) -> Int[Tensor, " different"]:
@@ -77,7 +78,7 @@ cause = LIST_CAUSES.decorator
 
 
 def _finds_little(case: ListCase) -> bool:
-    return float(case.samples.hits[:, 0].double().mean()) <= _SUSPECT
+    return share_of(case.samples.hits[:, 0]) <= _SUSPECT
 
 
 @cause(
@@ -118,7 +119,7 @@ def shifted_items(case: ListCase) -> Values | None:
     is_sampled = truth.is_right & torch.isin(truth.query, queries)
     query, item = truth.query[is_sampled], truth.item[is_sampled]
     # Queries that are items stand first in their own lists.
-    if case.samples.reader.names or not len(item) or (items[:, 0] == queries).double().mean() > _SUSPECT:
+    if case.samples.reader.names or not len(item) or share_of(items[:, 0] == queries) > _SUSPECT:
         return None
     distances = case.samples.items[query, 0] - item
     offset = int(distances.mode().values)
@@ -160,7 +161,7 @@ def worst_first(case: ListCase) -> Values | None:
     is_rising = order is not None and np.mean(np.diff(order) == -1) >= _RISING
     odds = (_ODDS_OF_SCORES if is_rising else _ODDS) * by_luck * (1 - share)
     is_better = share >= _GOOD and share * (1 - by_luck) >= odds
-    is_better &= float(hits[:, :2].double().mean()) <= _FEW * by_luck
+    is_better &= share_of(hits[:, :2]) <= _FEW * by_luck
     if not is_better or not is_beyond_chance(num_right, len(kept), by_luck):
         return None
     return {"num": num_right, "queries": counted(len(kept), "query")}
@@ -175,8 +176,7 @@ def equal_list_scores(case: ListCase) -> Values | None:
 
     All scores of each list are equal, and the longest list has at least {_LEAST_TIED} items.
     """
-    is_without_order = case.samples.reader.share_tied == 1 and case.samples.items.shape[1] >= _LEAST_TIED
-    return {} if is_without_order else None
+    return {} if case.samples.reader.share_tied == 1 and case.samples.items.shape[1] >= _LEAST_TIED else None
 
 
 class IndexCase:

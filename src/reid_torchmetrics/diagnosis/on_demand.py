@@ -6,8 +6,9 @@ import copy
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from inspect import signature
-from typing import Any, NoReturn, overload
+from typing import Any, overload
 
 from torch import nn
 
@@ -18,7 +19,7 @@ from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.world import results_made
 
 from .answers import Answer, Diagnosis, Evaluations, Kind, collecting
-from .causes import NotHeldError
+from .causes import held
 from .detection import MatchedImages
 from .expected import Expected, Explanation, search_of
 
@@ -123,16 +124,14 @@ def _evaluate_again(results: Any, samples: Mapping[str, Any] | None, diagnosis: 
             results_made(*_ranking_of(results))
         elif isinstance(results, detection.DetectionResults):
             grid = results.averages.grid
-            images = MatchedImages(grid, _not_held, iou_type=grid.iou_type or "", is_one_class=results.is_micro)
+            images = MatchedImages(
+                grid, partial(held, "images", None), iou_type=grid.iou_type or "", is_one_class=results.is_micro
+            )
             results_made(results, images)
         else:
             rule = "a metric, or results with `samples`"
             raise TypeError(f"`results` must be {rule}; got {type(results).__name__} alone.")
     return diagnosis
-
-
-def _not_held() -> NoReturn:
-    raise NotHeldError("images")
 
 
 def _function_of(samples: Mapping[str, Any]) -> Callable[..., Any]:

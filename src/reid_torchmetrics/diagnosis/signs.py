@@ -60,10 +60,15 @@ def _count(roles: Sequence[Tensor], labels: Sequence[Sequence[Tensor]]) -> int:
     return num_items
 
 
+def share_of(is_part: Tensor) -> float:
+    """Return the share of values that are True."""
+    return float(is_part.double().mean())
+
+
 def are_within(boxes: Float[Tensor, "boxes 4"]) -> bool:
     """Whether all numbers of most boxes are from 0 to 1, give or take."""
     is_share = ((boxes - 0.5).abs() <= 0.5 + _BEYOND).all(1)
-    return float(is_share.double().mean()) >= MOST
+    return share_of(is_share) >= MOST
 
 
 def are_shares(boxes: Float[Tensor, "boxes 4"], sides: Float[Tensor, "boxes 2"]) -> bool:

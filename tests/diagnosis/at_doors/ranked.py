@@ -203,6 +203,15 @@ RETRIEVAL_EXAMPLES: dict[str, list[Example]] = {
             NO_CAMERAS,
         )
     ],
+    "renumbered_identities": [
+        Example(
+            "samples",
+            lambda: samples(
+                query_identities=(7 * LABELS + 3) % NUM, gallery=vectors()[IN_TURNS] + 0.3 * vectors(80, 2)
+            ),
+            IN_LISTS | NO_GALLERY | not_seen("a process has half of the identities", "two processes"),
+        )
+    ],
     "unlike_cameras": [
         Example(
             "samples", lambda: with_cameras("c{}", "Camera {}"), not_seen("a process has some cameras", "two processes")

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection.batches import LISTS, GivenBatch, va
 from reid_torchmetrics.functional.detection.evaluation import ShownColumns, ShownImages
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, KeypointType, box_areas, to_xywh
 
-_MOST_IMAGES = 256  # that are shown
+MOST_IMAGES = 256  # that are shown
 _MOST_OBJECTS = 1 << 15  # that are shown: a few megabytes
 _COLUMNS = (
     ("detection", {"boxes": "boxes", "scores": "scores", "labels": "labels"}),
@@ -56,9 +56,9 @@ class GivenImages:
         kind = None if batch.shapes is None else batch.shapes.types.get("keypoints")
         if isinstance(kind, KeypointType):
             self.sigmas = kind.sigmas
-        if self._num_images < _MOST_IMAGES and self._num_objects < _MOST_OBJECTS:
+        if self._num_images < MOST_IMAGES and self._num_objects < _MOST_OBJECTS:
             self._optional_keys.update(key for key in _OPTIONAL if key in batch.keys)
-            images = _show(batch, _MOST_IMAGES - self._num_images)
+            images = _show(batch, MOST_IMAGES - self._num_images)
             self._shown.append(images)
             self._num_images += len(batch.preds)
             self._num_objects += sum(len(side.columns["labels"]) for side in (images.preds, images.target))

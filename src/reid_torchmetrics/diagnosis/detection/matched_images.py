@@ -23,11 +23,10 @@ from reid_torchmetrics.functional.detection.evaluation import (
 )
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, BoxShapes, CocoGrid, to_xywh
 
-from .given_images import IMAGES, GivenImages
+from .given_images import IMAGES, MOST_IMAGES, GivenImages
 
 CLOSE_SUMS = 0.1
 """relative difference of sums of scores or boxes; rounding may add or remove a weak detection"""
-_MOST_IMAGES = 256  # that are shown
 _LABEL_STATES = [f"ground_truth_{name}" for name in ("counts", "labels", "areas", "boxes")]
 
 
@@ -128,7 +127,7 @@ def _num_without_lists(states: Mapping[str, Sequence[Tensor]], num_rows: Sequenc
     # A column is the place of the image and the label of an object.
     columns = []
     for side in ("detection", "ground_truth"):
-        image_numbers = segments.numbers(torch.cat(list(states[f"{side}_counts"]))[:_MOST_IMAGES])
+        image_numbers = segments.numbers(torch.cat(list(states[f"{side}_counts"]))[:MOST_IMAGES])
         labels = torch.cat([labels.long() for labels in states[f"{side}_labels"]])
         columns.append(torch.stack([image_numbers, labels[: len(image_numbers)]]))
     _, groups = torch.cat(columns, 1).unique(dim=1, return_inverse=True)
@@ -152,7 +151,7 @@ def _num_other_detections(matches: ImageMatches, sharded: ShardedImages) -> int:
 def _show_objects(samples: EvaluatedObjects) -> ShownImages:
     """Return the boxes in the first images with any objects."""
     detections, ground_truths = samples.detections, samples.ground_truths
-    images = torch.cat([detections.images, ground_truths.images]).unique()[:_MOST_IMAGES]
+    images = torch.cat([detections.images, ground_truths.images]).unique()[:MOST_IMAGES]
     columns = {"boxes": detections.shapes, "scores": detections.scores, "labels": detections.labels}
     true_columns = {"boxes": ground_truths.shapes, "labels": ground_truths.labels}
     true_columns |= {"iscrowd": ground_truths.is_crowd}
@@ -214,7 +213,6 @@ def count_other_detections(images: Images, ids: Tensor) -> int:
     # Compare each repeated image with the first image that has its id.
     first = number_ids(ids.to(images.device))[1]
     is_repeated = first != torch.arange(len(first), device=first.device)
-    repeated = is_repeated.nonzero()[:, 0]
-    first_sums = sums[first[repeated]]
-    is_different = ((sums[repeated] - first_sums).abs() > CLOSE_SUMS * first_sums).any(1)
+    first_sums = sums[first[is_repeated]]
+    is_different = ((sums[is_repeated] - first_sums).abs() > CLOSE_SUMS * first_sums).any(1)
     return int(is_different.sum())

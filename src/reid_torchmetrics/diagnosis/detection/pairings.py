@@ -196,9 +196,9 @@ def _count_fits(sample: PointSample, images: Tensor) -> int:
 
 
 def _first_rows(objects: ShownObjects, images: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """Return rows of the first objects in some images, and their numbers."""
+    """Mark rows of the first objects in some images, and return their numbers."""
     is_first = segments.ranks(objects.images) < most
-    rows = (is_first & torch.isin(objects.images, images)).nonzero()[:, 0]
+    rows = is_first & torch.isin(objects.images, images)
     return rows, objects.images[rows].bincount()[images]
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import Values
-from reid_torchmetrics.diagnosis.signs import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within
+from reid_torchmetrics.diagnosis.signs import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within, share_of
 from reid_torchmetrics.functional.world import mixed
 
 from .case import DetectionCase, cause, has_many_objects
@@ -183,7 +183,7 @@ def _unit(objects: ShownObjects) -> str:
     boxes, sizes = objects.values["boxes"], objects.xywh[:, 2:]
     if are_within(boxes):
         return "shares" if are_shares(boxes, sizes) else ""
-    return "pixels" if float((sizes > PIXELS).all(1).double().mean()) >= MOST else ""
+    return "pixels" if share_of((sizes > PIXELS).all(1)) >= MOST else ""
 
 
 def have_sizes(case: DetectionCase) -> bool:
@@ -336,11 +336,15 @@ def rounded_coordinates(case: DetectionCase) -> Values | None:
         # The position of a shape: the other numbers may have been computed from rounded ones.
         coordinates = objects.values[key][..., :2]
         for dtype, limit in WHOLE_PIXELS.items():
-            share = float((coordinates > limit).double().mean())
+            share = share_of(coordinates > limit)
             if share > SOME_LARGE and _are_rounded(coordinates, dtype, limit):
-                name = str(dtype).removeprefix("torch.")
-                values = {"key": key, "argument": argument, "dtype": name}
-                return values | {"share": f"{share:.0%}", "limit": f"{limit:,}"}
+                return {
+                    "key": key,
+                    "argument": argument,
+                    "dtype": str(dtype).removeprefix("torch."),
+                    "share": f"{share:.0%}",
+                    "limit": f"{limit:,}",
+                }
     return None
 
 
@@ -350,7 +354,7 @@ def _are_rounded(coordinates: Tensor, dtype: torch.dtype, limit: int) -> bool:
     The second condition does not hold for coordinates on a grid, such as multiples of 8 pixels.
     """
     large = coordinates[coordinates > limit].unique()
-    if len(large) < LEAST_LARGE or float((large == large.to(dtype)).double().mean()) < NEARLY_ALL:
+    if len(large) < LEAST_LARGE or share_of(large == large.to(dtype)) < NEARLY_ALL:
         return False
     octave = 2.0 ** large.median().log2().floor()
     step = 2 * octave / limit
@@ -384,7 +388,7 @@ def _find_copies(objects: ShownObjects) -> Values | None:
     equally often; and a network that has one answer for an image repeats a single one.
     """
     if len(objects.xywh):  # keypoints may come without boxes
-        objects = objects.at((objects.xywh[:, 2:] > 0).all(1).nonzero()[:, 0])  # boxes without a side may be padding
+        objects = objects.at((objects.xywh[:, 2:] > 0).all(1))  # boxes without a side may be padding
     total = len(objects.images)
     if not total:
         return None

@@ -17,13 +17,12 @@ from the arguments of `results_made`, and add it to `KINDS` by the type of its s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from reid_torchmetrics.diagnosis.detection import MatchedImages
 from reid_torchmetrics.functional.detection.evaluation import EvaluatedImages, EvaluatedObjects
 from reid_torchmetrics.functional.retrieval import RetrievalResults
-from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples, Ranking
+from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.tasks.lists import ListedSamples
 from reid_torchmetrics.tasks.verification import ComparedPairs
@@ -40,20 +39,12 @@ from .search import Explanation as Explanation
 from .search import Search as Search
 
 
-def _numbers_of_ranking(ranking: Ranking, samples: RankedSamples, world: World) -> RankedNumbers:
-    numbers = RankedNumbers(ranking, samples)
-    if world.size > 1:  # this process has a part of the samples
-        numbers.samples = replace(samples, find_problem=None)
-        numbers.lacks = "all samples on one process"
-    return numbers
-
-
-def _numbers_of_lists(results: RetrievalResults, *_: object) -> RankedNumbers:
-    return RankedNumbers(results.rankings[0], RankedSamples(results.protocol, has_lists=True))
+def _numbers_of_lists(results: RetrievalResults, _: object, world: World) -> RankedNumbers:
+    return RankedNumbers(results.rankings[0], RankedSamples(results.protocol, has_lists=True), world)
 
 
 KINDS: dict[type, tuple[Callable[[Any, Any, World], Numbers], Sequence[KnownEvaluator]]] = {
-    RankedSamples: (_numbers_of_ranking, RETRIEVAL_EVALUATORS),
+    RankedSamples: (RankedNumbers, RETRIEVAL_EVALUATORS),
     ListedSamples: (_numbers_of_lists, RETRIEVAL_EVALUATORS),
     ComparedPairs: (ScoredPairNumbers, PAIR_EVALUATORS),
     EvaluatedImages: (MatchedNumbers, DETECTION_EVALUATORS),

@@ -73,7 +73,7 @@ class InputChange(NamedTuple):
     """A change of the objects before they are matched."""
 
     change: Callable[[MatchedObjects, Any], MatchedObjects]
-    has_effect: Callable[[MatchedObjects, Any], bool]
+    has_effect: Callable[[MatchedObjects, Any], bool] = lambda *_: True
 
 
 def _change_crowds(objects: MatchedObjects, value: str) -> MatchedObjects:
@@ -112,7 +112,7 @@ def _forget_scores(objects: MatchedObjects, _: str) -> MatchedObjects:
 def _limit_images(objects: MatchedObjects, most: int) -> MatchedObjects:
     detections = objects.detections
     order, images = order_by_class_and_score(detections.images.int(), detections.scores)
-    ranks = segments.runs(0, images.long().bincount())[1]
+    ranks = segments.ranks(images)
     rows = order[ranks < most].sort().values
     return replace(objects, detections=detections.at(rows))
 
@@ -159,12 +159,12 @@ INPUT_CHANGES: dict[str, InputChange] = {
     "box_format": InputChange(
         _read_boxes, lambda objects, value: objects.are_boxes and objects.box_format not in {None, value[1]}
     ),
-    "labels": InputChange(_change_labels, lambda *_: True),
+    "labels": InputChange(_change_labels),
     "limit_of_images": InputChange(
         _limit_images, lambda objects, most: bool((objects.detections.images.bincount() > most).any())
     ),
-    "scores": InputChange(_forget_scores, lambda *_: True),
-    "ties": InputChange(_reverse_rows, lambda *_: True),
+    "scores": InputChange(_forget_scores),
+    "ties": InputChange(_reverse_rows),
     "edges": InputChange(_count_whole_pixels, lambda objects, _: objects.are_boxes),
 }
 """changes of the objects, by name, in the order in which they are made"""

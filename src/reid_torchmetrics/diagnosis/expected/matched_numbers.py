@@ -253,10 +253,6 @@ class MatchedNumbers(Numbers):
             changes = thresholds | changes
         return replace(self.grid, **changes)
 
-    def title(self, report: Any) -> str:
-        """Return the title of a number."""
-        return str(report)
-
     def call(self, report: Any, options: Mapping[str, Any]) -> str:
         """Return the line that computes a number here; `...` stands for the user's arguments."""
         if not {*INPUT_CHANGES, *AVERAGE_CHANGES, LEAST_SCORE}.isdisjoint(options):

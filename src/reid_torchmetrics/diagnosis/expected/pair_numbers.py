@@ -186,10 +186,6 @@ class ScoredPairNumbers(Numbers):
         """Return the names of all numbers."""
         return list(_NUMBERS)
 
-    def differing(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options, all of which have an effect."""
-        return dict(options)
-
     def value(self, report: Any, options: Mapping[str, Any]) -> float:
         """Return a number."""
         return float(_NUMBERS[report].compute(*self._orders["scores" in options]))

@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RetrievalProblem,
 )
 from reid_torchmetrics.functional.retrieval.scores import bytes_within
-from reid_torchmetrics.functional.world import ALONE
+from reid_torchmetrics.functional.world import ALONE, World
 
 from .known import RETRIEVAL_CHANGES
 from .rows import CUTOFFS, NO_OPTION, Numbers
@@ -46,8 +46,11 @@ class RankedNumbers(Numbers):
 
     lacks = "samples that can be ranked again"
 
-    def __init__(self, ranking: Ranking, samples: RankedSamples) -> None:
+    def __init__(self, ranking: Ranking, samples: RankedSamples, world: World) -> None:
         """Take the ranking under the user's options, and what it was computed from."""
+        if world.size > 1:  # this process has a part of the samples
+            samples = replace(samples, find_problem=None)
+            self.lacks = "all samples on one process"
         self.samples = samples
         self.protocol = samples.protocol
         self.reports = tuple(self.protocol.reports)

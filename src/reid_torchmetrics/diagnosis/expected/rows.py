@@ -79,7 +79,8 @@ class Numbers(Protocol):
         """Return further numbers, one of which may be the expected one."""
 
     def differing(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options of an evaluator that differ from the user's and have an effect here."""
+        """Return the options of an evaluator that differ from the user's and have an effect here, unless all have."""
+        return dict(options)
 
     def value(self, report: Any, options: Mapping[str, Any]) -> float:
         """Return a number under other options.
@@ -94,7 +95,8 @@ class Numbers(Protocol):
         return True
 
     def title(self, report: Any) -> str:
-        """Return the title of a number."""
+        """Return the title of a number, its name unless there are others."""
+        return str(report)
 
     def call(self, report: Any, options: Mapping[str, Any]) -> str:
         """Return the line that computes a number here."""

@@ -53,6 +53,13 @@ class Sample:
     """the problem of these queries alone"""
     relevance: Relevance
 
+    def leads(self, is_own: Bool[Tensor, "sampled gallery"], share: float) -> Bool[Tensor, " sampled"]:
+        """Mark queries with one of some items before all other candidates, by a share of its distance from the mean."""
+        scores = self.scores.masked_fill(~self.is_candidate, -torch.inf)
+        first, other = (scores.masked_fill(is_left_out, -torch.inf).amax(1) for is_left_out in (~is_own, is_own))
+        mean = scores.where(scores.isfinite(), torch.nan).nanmean(1)
+        return first - other > share * (first - mean)
+
     def ranks(self, ties: str, *, are_opposite: bool = False) -> PositiveRanks:
         """Rank the positives in the order of the scores, or in the opposite order."""
         scores = -self.scores if are_opposite else self.scores
@@ -93,8 +100,7 @@ class RetrievalCase:
     @property
     def labels(self) -> Labels:
         """Labels of all queries and of this process's gallery items; of some of them for a stream."""
-        labels = self.samples.labels
-        return self._searched.labels if labels is None else labels
+        return self.samples.labels or self._searched.labels
 
     @cached_property
     def positions(self) -> tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float]:
@@ -123,12 +129,13 @@ def _sample(problem: RetrievalProblem, options: RankingOptions) -> Sample:
     num_queries, num_gallery = problem.source.shape
     if not num_queries or not num_gallery:
         raise NotHeldError("samples")
-    most_bytes = problem.source.max_bytes or _MOST_BYTES
-    most_pairs = min(most_bytes, _MOST_BYTES) // _BYTES_OF_PAIR
-    size = max(1, min(num_queries, MOST_QUERIES, most_pairs // num_gallery))
+    most_bytes = min(problem.source.max_bytes or _MOST_BYTES, _MOST_BYTES)
+    size = max(1, min(num_queries, MOST_QUERIES, most_bytes // (_BYTES_OF_PAIR * num_gallery)))
     queries = torch.arange(size, device=problem.source.device) * num_queries // size
     part = problem.of_queries(queries)
     scores, relevance = part.prepare(options.protocol, options.ties)
+    if not relevance.num_kept:
+        raise NotHeldError("candidates")
     rows = slice(0, size)
     positive, negative = relevance.pairs(rows, slice(0, relevance.num_kept), relevance.tile(rows))
     candidate = positive | negative

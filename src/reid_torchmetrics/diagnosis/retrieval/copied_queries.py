@@ -48,7 +48,7 @@ def copied_queries(case: RetrievalCase) -> Values | None:
     with each other's best positive.
     """
     sample = case.sample
-    if sample.problem.groups is not None or not sample.scores.numel():
+    if sample.problem.groups is not None:
         return None
     labels = sample.problem.labels
     # The copies are left out, or lists say what is right. Of samples with several labels few have the same ones.
@@ -56,7 +56,8 @@ def copied_queries(case: RetrievalCase) -> Values | None:
     if has_own_places or case.samples.has_lists or num_labels_of(labels.query):
         return None
     best = sample.scores.masked_fill(~sample.is_positive, -torch.inf).argmax(1)
-    is_copied = _have_lead(sample, best) & _are_copies(sample, best)
+    is_best = torch.arange(sample.scores.shape[1], device=best.device) == best[:, None]
+    is_copied = sample.leads(is_best, LEAD) & _are_copies(sample, best)
     # Copies on other processes are not seen here.
     num_gallery = sample.problem.source.shape[1]
     share = num_gallery / (case.samples.num_gallery or num_gallery)
@@ -68,16 +69,6 @@ def copied_queries(case: RetrievalCase) -> Values | None:
         if num_copied < LEAST_QUERIES or 2 * num_copied <= share * int(is_searched.sum()):
             return None
     return {}
-
-
-def _have_lead(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:
-    """Mark queries with their best positive first, and apart from the next candidate."""
-    scores = sample.scores.masked_fill(~sample.is_candidate, -torch.inf)
-    first = scores.gather(1, best[:, None])[:, 0]
-    lead = first - scores.scatter(1, best[:, None], -torch.inf).amax(1)
-    mean = scores.where(scores.isfinite(), torch.nan).nanmean(1)
-    is_apart: Tensor = lead > LEAD * (first - mean)
-    return is_apart
 
 
 def _are_copies(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:

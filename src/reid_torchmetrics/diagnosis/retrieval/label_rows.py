@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics.diagnosis.causes import NotHeldError, Values, is_beyond_chance
+from reid_torchmetrics.diagnosis.signs import share_of
 from reid_torchmetrics.diagnosis.spellings import bare_camera, spelling_that_fits
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.relevance import POSITIVES_BY_OPTION, number_of_name
@@ -94,21 +95,18 @@ def unlike_cameras(case: RetrievalCase) -> Values | None:
     if names is None or case.protocol.camera_map:
         return None
     labels = case.labels
+    names = {**names, **labels.names["cameras"]}  # a stream keeps the names of its items by themselves
     query, gallery = labels.query["cameras"], labels.gallery["cameras"]
-    if case.samples.num_gallery not in (None, len(gallery)):
+    if len(gallery) < (case.samples.num_gallery or 0):
         raise NotHeldError("cameras of all processes")
-    query_names = _bare_names(query, names)
-    gallery_names = _bare_names(gallery, labels.names["cameras"])
-    spelled_twice = query_names.keys() & gallery_names.keys()
-    if not spelled_twice or bool(torch.isin(query, gallery).any()):
+    if bool(torch.isin(query, gallery).any()):
         return None
-    first = min(spelled_twice)
-    return {"query": query_names[first], "gallery": gallery_names[first]}
-
-
-def _bare_names(cameras: Tensor, names: Mapping[int, str]) -> dict[str, str]:
-    """Return the names of some cameras by what other spellings have in common with them."""
-    return {bare_camera(names[number]): names[number] for number in cameras.unique().tolist() if number in names}
+    query_names = {bare_camera(names[number]): names[number] for number in query.unique().tolist()}
+    for number in gallery.unique().tolist():
+        query_name = query_names.get(bare_camera(names[number]))
+        if query_name is not None:
+            return {"query": query_name, "gallery": names[number]}
+    return None
 
 
 def _reading_of(
@@ -143,7 +141,7 @@ def _fit_in_another_order(query: Tensor, gallery: Tensor, radius: float) -> bool
 def _share_near(query: Tensor, gallery: Tensor, radius: float) -> float:
     """Return the share of queries with a gallery item within the radius."""
     _, num_near, _ = POSITIVES_BY_OPTION["radius"](query, gallery, radius)
-    return float((num_near > 0).double().mean())
+    return share_of(num_near > 0)
 
 
 @cause(

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.diagnosis.causes import Values, is_beyond_chance
+from reid_torchmetrics.diagnosis.causes import Values, held, is_beyond_chance
 from reid_torchmetrics.functional.displays import counted
 from reid_torchmetrics.functional.retrieval.evaluation import Embeddings
 from reid_torchmetrics.functional.retrieval.measures import (
@@ -202,6 +202,40 @@ def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> tuple[float, flo
     if identities is None:
         identities = torch.arange(len(hits), device=hits.device)
     return float(mean_over_identities(hits, identities)), float(mean_over_identities(random_hits, identities))
+
+
+FEW, FIRST = 0.25, 3
+"""positives per query among the first items; with fewer, identities may be numbered in two ways"""
+FAR_AHEAD = 0.2
+"""least difference of the scores of the first identity and of the next one, as a share of its distance from the mean"""
+
+
+@cause(
+    message="Queries of {num} of {total} identities find an item of one other identity first, by far and always the"
+    " same one: identities seem to be numbered in another way in the gallery. Give each one number on both sides.",
+    suspect=lambda case: int((case.ranks.rank <= FIRST).sum()) < FEW * case.counts.valid,
+)
+def renumbered_identities(case: RetrievalCase) -> Values | None:
+    """Look for identities that are numbered in two ways.
+
+    Fewer than {FEW} positives per query are among the first {FIRST} items. In a sample of the queries, more identities
+    than by luck have a partner, another identity of the gallery that comes first for them alone, before all others by
+    {FAR_AHEAD} of the distance from its score to the mean one.
+    """
+    held("identities", case.identities)
+    sample = case.sample
+    identity = sample.problem.labels.query["identities"]
+    other = case.labels.gallery["identities"]
+    if sample.relevance.kept is not None:
+        other = other[sample.relevance.kept]
+    found = other[sample.scores.argmax(1)]
+    is_sign = (found != identity) & sample.leads(other == found[:, None], FAR_AHEAD)
+    pairs = torch.stack([identity, found])[:, is_sign].unique(dim=1)
+    # Each identity that comes again in the pairs of a side takes one away.
+    num = sum(len(side.unique()) for side in pairs) - pairs.shape[1]
+    total = len(identity.unique())
+    # Of forty random scores, the first one is so far ahead in two of five cases.
+    return {"num": num, "total": total} if is_beyond_chance(num, total, 0.5) else None
 
 
 @cause(
