@@ -155,7 +155,9 @@ def test_annotations_of_label_studio_become_a_data_set(detect):
     found = write(Path("found.json"), [row | {"score": 0.5} for row in data_set(FOUND)["annotations"]])
     truth = write(Path("truth.json"), label_studio(TRUTH, "annotations"))
     _, said = detect(truth, found)
-    assert len(json.loads(converted(said, truth).read_text())["annotations"]) == len(data_set(TRUTH)["annotations"])
+    assert len(json.loads(converted(said, truth).read_text(encoding="utf-8"))["annotations"]) == len(
+        data_set(TRUTH)["annotations"]
+    )
     _, said = detect(write(truth, [{"image": "/data/shot.jpg", "label": [], "annotation_id": 1}]), found)
     assert ", of JSON-MIN of Label Studio; export it as COCO" in said
 
@@ -189,6 +191,6 @@ def test_corners_of_rotated_boxes_become_the_boxes_around_them(detect):
     row = {"name": "zebra", "class": 0, "confidence": 0.5, "box": corners}
     path = write(Path("found.json"), {"shot_00.jpg": [row]})
     _, said = detect(write(Path("truth.json"), data_set(TRUTH)), path)
-    (result,) = json.loads(converted(said, path).read_text())
+    (result,) = json.loads(converted(said, path).read_text(encoding="utf-8"))
     assert result["bbox"] == [1, 0, 8, 8]
     assert result["rotated_box"] == list(corners.values())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, find_protocol, find_relevance
-from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
+from reid_torchmetrics.functional.retrieval.evaluation import Labels, RankedSamples
 from reid_torchmetrics.functional.world import results_made
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.diagnosis.contract import told_by
@@ -201,7 +201,7 @@ def test_positions_are_doubted_beyond_a_hundredth_of_the_radius_and_as_degrees_o
 
 def samples_of(values, radius):
     protocol = find_protocol("market1501").with_options({"radius": radius})
-    return RankedSamples(protocol, positions=(values[:1], values[1:], radius))
+    return RankedSamples(protocol, labels=Labels({"positions": values[:1]}, {"positions": values[1:]}))
 
 
 @pytest.mark.parametrize("origin", [0.0, -0.0409621648959597, 500_000.25, 5e6])
