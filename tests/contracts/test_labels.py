@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
     BatchLabels,
+    PositiveLabels,
     StreamLabels,
     why_needed,
 )
@@ -48,14 +49,14 @@ def missing_names(label: Label) -> list[str]:
     keys = {
         f"`BatchLabels` in {LABELS_PY}": (BatchLabels, [name], is_streamed or name in ("index", *POSITIONAL)),
         f"`StreamLabels` in {LABELS_PY}": (StreamLabels, [name], not is_streamed or name in POSITIONAL),
-        f"`SideLabels` in {LABELS_PY}": (
+        f"`QueryLabels` and `SideLabels` in {LABELS_PY}": (
             EvaluateOptions,
             [f"{side}_{name}" for side in label.sides],
             name in ("index", *POSITIONAL),
         ),
-        "`StreamOptions` in tasks/streams/rank_counter.py": (
-            rank_counter.StreamOptions,
-            [f"query_{name}", f"positive_{name}"],
+        f"`PositiveLabels` in {LABELS_PY}": (
+            PositiveLabels,
+            [f"positive_{name}"],
             not is_streamed or name in POSITIONAL,
         ),
     }
@@ -254,8 +255,8 @@ def test_a_label_that_nothing_else_knows_is_told_what_to_add():
     text = str(caught.value)
     for words in (
         f"'mood' is not among the keys of `StreamLabels` in {LABELS_PY}: add `mood`",
-        f"'mood' is not among the keys of `SideLabels` in {LABELS_PY}: add `gallery_mood`",
-        "rank_counter.py: add `positive_mood`",
+        f"'mood' is not among the keys of `QueryLabels` and `SideLabels` in {LABELS_PY}: add `gallery_mood`",
+        f"'mood' is not among the keys of `PositiveLabels` in {LABELS_PY}: add `positive_mood`",
         "'mood' is no `LabelField`: add it in _names.py",
         "'mood' is no field of `Protocol`: add one in functional/retrieval/evaluation/protocol.py",
         "'mood' is no option of `find_relevance`: add `mood='keep'`, and to `label_rules` there",

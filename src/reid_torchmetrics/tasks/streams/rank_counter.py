@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Real, Shaped
@@ -32,9 +32,8 @@ from reid_torchmetrics.functional.retrieval.ranking import (
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
-    ExtraLabels,
     Integers,
-    IntegersOrNames,
+    PositiveLabels,
     Relevance,
     StreamLabels,
     Vocabulary,
@@ -73,17 +72,9 @@ _FURTHER_LABELS = tuple(name for name in _LABELS if name not in ("identities", "
 """the labels that are no parameter in signatures: the keys of `StreamLabels`"""
 
 
-class StreamOptions(TypedDict, total=False):
+class StreamOptions(PositiveLabels, total=False):
     """Further labels of queries and positives, and the options of `find_relevance` that a stream can follow."""
 
-    query_sequences: IntegersOrNames | None
-    positive_sequences: IntegersOrNames | None
-    query_clothes: IntegersOrNames | None
-    positive_clothes: IntegersOrNames | None
-    query_positions: Tensor | _checks.Numbers | None
-    positive_positions: Tensor | _checks.Numbers | None
-    query_labels: ExtraLabels | None
-    positive_labels: ExtraLabels | None
     same_camera: _names.CameraRule
     camera_map: Mapping[int | str, int | str] | None
     search_cameras: Collection[int | str] | None

@@ -41,6 +41,7 @@ from .labels import (
     Integers,
     IntegersOrNames,
     LabelValues,
+    PositiveLabels,
     SideLabels,
     StreamLabels,
     argument_of,

@@ -1,7 +1,8 @@
 """The table of all labels of samples; states, checks, joins, exchanges, caches and arguments read it.
 
-A new label is a row of `LABELS`, a field of `StreamLabels` or `BatchLabels`, two fields of `SideLabels`, and a rule of
-`find_relevance` that reads it. Identities and cameras are rows as well, but explicit parameters in signatures.
+A new label is a row of `LABELS`, a field of `StreamLabels` or `BatchLabels`, one of `QueryLabels`, `SideLabels` and
+`PositiveLabels` each, and a rule of `find_relevance` that reads it. Identities and cameras are rows as well, but
+explicit parameters in signatures.
 
 Several labels for each sample are a matrix [samples, labels] of bools, which travels as packed bits. Two samples with
 the labels 0 1 1 0 and 0 1 0 1 share one, so they are relevant for each other.
@@ -66,17 +67,31 @@ class BatchLabels(StreamLabels, total=False):
     groups: IntegersOrNames | None
 
 
-class SideLabels(TypedDict, total=False):
-    """The labels of queries and of gallery items besides identities and cameras."""
+class QueryLabels(TypedDict, total=False):
+    """The labels of queries besides identities and cameras."""
 
     query_sequences: IntegersOrNames | None
-    gallery_sequences: IntegersOrNames | None
     query_clothes: IntegersOrNames | None
-    gallery_clothes: IntegersOrNames | None
     query_positions: Positions | None
-    gallery_positions: Positions | None
     query_labels: ExtraLabels | None
+
+
+class SideLabels(QueryLabels, total=False):
+    """The labels of queries and of gallery items besides identities and cameras."""
+
+    gallery_sequences: IntegersOrNames | None
+    gallery_clothes: IntegersOrNames | None
+    gallery_positions: Positions | None
     gallery_labels: ExtraLabels | None
+
+
+class PositiveLabels(QueryLabels, total=False):
+    """The labels of queries and of their positives besides identities and cameras, for streams."""
+
+    positive_sequences: IntegersOrNames | None
+    positive_clothes: IntegersOrNames | None
+    positive_positions: Positions | None
+    positive_labels: ExtraLabels | None
 
 
 CLOTHES_RULES = {
