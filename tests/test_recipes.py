@@ -74,7 +74,7 @@ CHECKS = {
 """the tests that are run for a recipe, by the name of its page"""
 MORE_FILES = {
     "figure": "docstrings list the names where users read them",
-    "label": "type checkers know the labels of streams, and the signatures of relevance and of protocols its option",
+    "label": "the signatures of relevance, of streams and of protocols have its option; without one it is two files",
     "similarity": "docstrings list the names where users read them",
 }
 """recipes with changes of more than two files of the package"""
