@@ -72,6 +72,14 @@ def test_labels_of_numbers_and_of_texts_are_read_from_hdf5(h5py, tmp_path):
     assert read_labels(tmp_path / "a.hdf5")["identities"].tolist() == IDS.tolist()
 
 
+@pytest.mark.parametrize("shape", [(6, 1), (1, 6), (3, 2)])
+def test_texts_of_another_shape_are_named_with_it(h5py, tmp_path, shape):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["feat"], file["paths"] = X, np.array([*"abcdef"], object).reshape(shape)
+    (samples,) = read_samples(tmp_path / "a.h5")
+    assert (samples.names, samples.unread_names) == (None, f"`paths`, texts of shape {list(shape)}")
+
+
 def ann_benchmark(h5py, path):
     """A file of ann-benchmarks, and the recall of the first two neighbors of its queries."""
     train, test = X, X[:2] + np.float32(0.01)

@@ -349,7 +349,7 @@ def _read_hdf5(path: Path) -> dict[str, Any]:
                 arrays[name] = Unread("a group")
             elif _is_hdf5_readable(file[name]):
                 arrays[name] = _read_hdf5_array(path, name, file[name], allowance)
-            elif file[name].ndim == 1 and _is_in_file(file[name]) and h5py.check_string_dtype(file[name].dtype):
+            elif _is_in_file(file[name]) and h5py.check_string_dtype(file[name].dtype):
                 arrays[name] = _read_hdf5_texts(name, file[name], allowance)
             else:
                 arrays[name] = Unread(f"an array of {file[name].dtype}")
@@ -378,8 +378,10 @@ def _read_hdf5_array(path: Path, name: str, dataset: Any, allowance: Allowance) 
     return np.asarray(values).T if is_matlab else values
 
 
-def _read_hdf5_texts(name: str, dataset: Any, allowance: Allowance) -> Array:
-    """Return texts of any length [N]; those that are no UTF-8 keep their bytes as surrogates."""
+def _read_hdf5_texts(name: str, dataset: Any, allowance: Allowance) -> Array | Unread:
+    """Return texts of any length [N], `Unread` for another shape; bytes that are no UTF-8 become surrogates."""
+    if dataset.ndim != 1:
+        return Unread(f"texts of shape {list(dataset.shape)}")
     rows = dataset.asstr(errors="surrogateescape")
     # A text is no longer than its file, of which rows may repeat it: 100 of them stay within the allowance.
     texts: list[str] = []
@@ -388,7 +390,7 @@ def _read_hdf5_texts(name: str, dataset: Any, allowance: Allowance) -> Array:
         allowance.spend(f"`{name}`", sum(map(len, block)))
         texts += block
     allowance.spend(f"`{name}`", count_bytes(texts))
-    return np.array(texts)
+    return np.array(texts, np.str_)
 
 
 def read_vectors(path: Path, *, dtype: str) -> dict[str, Any]:

@@ -37,8 +37,16 @@ _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f
 """dtypes of elements, by their types"""
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 """dtypes of arrays, by their classes; the elements of an array may have a smaller type"""
-_CELLS, _TEXT = 1, 4
-_OTHER_CLASSES = {_CELLS: "a cell array", 2: "a structure", 3: "an object", _TEXT: "text", 5: "a sparse matrix"}
+_CELLS, _TEXT, _OPAQUE = 1, 4, 17
+_OTHER_CLASSES = {
+    _CELLS: "a cell array",
+    2: "a structure",
+    3: "an object",
+    _TEXT: "text",
+    5: "a sparse matrix",
+    16: "a function",
+    _OPAQUE: "an object, such as a string array, which `cellstr` converts",
+}
 _CODECS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 """encodings of texts, by the types of their elements"""
 _COMPLEX = 0x0800  # a flag
@@ -113,21 +121,14 @@ def _inflate(contents: Array, order: str, allowance: Allowance) -> Array:
 
 def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, Array | Unread]:
     """Return the name and the values of an array; `Unread` for values that are neither numbers nor texts."""
-    # Only the first elements are read before the class is checked: a cell array may have millions.
-    elements = _split_elements(matrix, order)
-    (_, flag_bytes, _), (_, shape_bytes, _), (_, name_bytes, _) = islice(elements, 3)
-    flags = int(flag_bytes.view(f"{order}u4")[0])
-    name = name_bytes.tobytes().decode()
-    shape = shape_bytes.view(f"{order}i4")
-    if (shape < 0).any():
-        raise ValueError(f"`{name}` of shape {shape.tolist()}")
+    flags, shape, name, elements = _read_header(matrix, order)
     array_class = flags & _CLASS
     texts: Array | None = None
     if array_class == _TEXT:
         texts = _read_texts(elements, shape, order, allowance)
-    elif array_class == _CELLS and name:  # no cells in cells
+    elif array_class == _CELLS:
         texts = _read_cells(elements, order, allowance)
-    if texts is not None and (len(texts) > 1 or not name):
+    if texts is not None and len(texts) > 1:
         return name, texts
     if array_class not in _CLASSES or flags & _COMPLEX or not name:
         return name, Unread(_OTHER_CLASSES.get(array_class, "complex numbers"))
@@ -136,23 +137,40 @@ def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, 
         raise ValueError(f"`{name}` with {len(matrix) - end} bytes behind its values")
     # Numbers of a class are stored in the smallest type that has all of them.
     numbers = value_bytes.view(order + _NUMBERS[kind])
-    dtype = np.dtype(order + _CLASSES[flags & _CLASS])
+    dtype = np.dtype(order + _CLASSES[array_class])
     if dtype != numbers.dtype:
         allowance.spend(f"`{name}`", numbers.size * dtype.itemsize)
     return name, numbers.astype(dtype, copy=False).reshape(shape, order="F")
 
 
-def _read_texts(elements: Iterator[_Element], shape: Array, order: str, allowance: Allowance) -> Array | None:
+def _read_header(matrix: Array, order: str) -> tuple[int, list[int], str, Iterator[_Element]]:
+    """Return the flags, the shape and the name of an array, and the elements behind them."""
+    # Only the first elements are read before the class is checked: a cell array may have millions.
+    elements = _split_elements(matrix, order)
+    ((_, flag_bytes, _),) = islice(elements, 1)
+    flags = int(flag_bytes.view(f"{order}u4")[0])
+    shape: list[int] = []
+    if flags & _CLASS != _OPAQUE:  # the only class without a shape
+        ((_, shape_bytes, _),) = islice(elements, 1)
+        shape = shape_bytes.view(f"{order}i4").tolist()
+    ((_, name_bytes, _),) = islice(elements, 1)
+    name = name_bytes.tobytes().decode()
+    if min(shape, default=0) < 0:
+        raise ValueError(f"`{name}` of shape {shape}")
+    return flags, shape, name, elements
+
+
+def _read_texts(elements: Iterator[_Element], shape: list[int], order: str, allowance: Allowance) -> Array | None:
     """Return the rows of a matrix of characters as texts, without the blanks that fill them; None for another array."""
     ((kind, value_bytes, _),) = islice(elements, 1)
-    if kind not in _CODECS or len(shape) > 2:
+    if kind not in _CODECS or len(shape) != 2:
         return None
     codec = _CODECS[kind]
     if codec not in ("utf-8", "latin-1"):
         codec += "-le" if order == "<" else "-be"
     # In UTF-32 all characters are as long.
     characters = np.frombuffer(value_bytes.tobytes().decode(codec, "replace").encode("utf-32-le"), np.dtype("<u4"))
-    if characters.size != math.prod(shape.tolist()):
+    if characters.size != math.prod(shape):
         return None
     rows = np.ascontiguousarray(characters.reshape(shape, order="F"))
     allowance.spend("a text", 4 * max(rows.size, len(rows)))  # rows may be many, and empty
@@ -165,8 +183,13 @@ def _read_cells(elements: Iterator[_Element], order: str, allowance: Allowance) 
     """Return the texts of cells; None if a cell is anything else."""
     texts: list[str] = []
     for _, cell, _ in elements:
-        _, text = _read_matrix(cell, order, allowance)
-        if isinstance(text, Unread) or len(text) != 1:
+        if not len(cell):  # an empty matrix
+            return None
+        flags, shape, _, elements_of_cell = _read_header(cell, order)
+        if flags & _CLASS != _TEXT:
+            return None
+        text = _read_texts(elements_of_cell, shape, order, allowance)
+        if text is None or len(text) != 1:
             return None
         texts.append(text.item())
     allowance.spend("a cell array", len(texts) * max(map(len, texts), default=0) * 4)
