@@ -26,7 +26,7 @@ def _as_number(name: str) -> str:
 
 def _numbers(name: str) -> str:
     numbers = re.findall(r"\d+", _without_extension(_last_part(name)))
-    return " ".join(str(int(number)) for number in numbers) or name
+    return " ".join(number.lstrip("0") or "0" for number in numbers) or name
 
 
 def _without_first_folders(names: list[str]) -> list[str]:
@@ -37,9 +37,9 @@ def _without_first_folders(names: list[str]) -> list[str]:
 
 
 def bare_camera(name: str) -> str:
-    """Return the first number in the name of a camera, or the name without case."""
-    number = re.search(r"\d+", name)
-    return name.strip().casefold() if number is None else str(int(number[0]))
+    """Return the number of a camera with a name such as "c1", "Camera 01" and "1", or the name without case."""
+    number = re.match(r"\s*([cC][a-zA-Z]*)?[\W_]*0*(\d+)(?!\W?\d)", name)
+    return name.strip().casefold() if number is None else number[2]
 
 
 CLOSE_READINGS: dict[str, Callable[[list[str]], Iterable[str]]] = {

@@ -88,8 +88,8 @@ def _spelling_of(case: RetrievalCase, is_partial: bool) -> str | None:
 def unlike_cameras(case: RetrievalCase) -> Values | None:
     """Look for cameras of queries and gallery in two spellings.
 
-    Names of cameras of one side are not on the other side, but some have the same first number, or differ in case and
-    in spaces around them alone.
+    Names of cameras of one side are not on the other side, but some have the same number, alone or behind a word with
+    the first letter c, or differ in case and in spaces around them alone.
     """
     names = case.ranking.names.get("cameras")
     if names is None or case.protocol.camera_map:
