@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import chain, permutations, product
+from itertools import chain, combinations, product
 from typing import NamedTuple
 
 from tests.reference.measures import Groups, walk
@@ -54,5 +54,7 @@ def orders(groups: tuple[tuple[int, int], ...]) -> list[Groups]:
 
 
 def _orders_of_group(group: tuple[int, int]) -> Iterator[Groups]:
-    items = [(1, 0)] * group[0] + [(0, 1)] * group[1]
-    yield from sorted(set(permutations(items)))  # each of them comes equally often
+    num_positives, num_negatives = group
+    length = num_positives + num_negatives
+    for places in combinations(range(length), num_positives):  # each of them comes equally often
+        yield tuple((1, 0) if place in places else (0, 1) for place in range(length))

@@ -74,6 +74,7 @@ def test_the_first_unknown_item_of_a_run_is_the_best_one():
         evaluate_lists(run, **labels)
 
 
+@pytest.mark.needs("diagnosis")
 @pytest.mark.parametrize(("scores", "is_told"), [([1.0] * 20, True), ([1.0] * 19 + [0.5], False)])
 def test_scores_that_are_all_equal_are_told(scores, is_told, recwarn):
     run = {"q": dict(zip(map(str, range(20)), scores, strict=True))}

@@ -112,19 +112,26 @@ class Rows:
         may_share = buffer is not None
         if buffer is None:
             buffer = torch.empty((len(range(self.size)[rows]), self.dimension), dtype=dtype, device=self.device)
-        if self._kept is None:
-            parts = self._range(rows) or [buffer[:0]]
-            first = parts[0]
-            is_ready = may_share and len(parts) == 1 and first.dtype == dtype and first.is_contiguous()
-            if is_ready:
-                return first
-            # One call for all parts: a device would start a kernel for each single copy.
-            return torch.cat(parts, out=buffer[: sum(map(len, parts))])
+        if self._kept is not None:
+            return self._read_at(self._kept[rows], buffer)
+        parts = self._range(rows) or [buffer[:0]]
+        first = parts[0]
+        is_ready = may_share and len(parts) == 1 and first.dtype == dtype and first.is_contiguous()
+        if is_ready:
+            return first
+        # One call for all parts: a device would start a kernel for each single copy.
+        return torch.cat(parts, out=buffer[: sum(map(len, parts))])
+
+    def _read_at(self, positions: Int[Tensor, " rows"], buffer: Tensor) -> Float[Tensor, "rows dim"]:
+        """Write the rows at some positions among those of all blocks to `buffer`, and return them."""
         if len(self._blocks) == 1:  # positions need no check, which would wait for a device
-            return _copy([self._blocks[0][self._kept[rows]]], buffer)
+            block = self._blocks[0]
+            if block.dtype == buffer.dtype:
+                return torch.index_select(block, 0, positions, out=buffer[: len(positions)])
+            return _copy([block[positions]], buffer)
         if self._is_ascending:
-            return _copy(self._selection(self._kept[rows]), buffer)
-        positions, order = self._kept[rows].sort()
+            return _copy(self._selection(positions), buffer)
+        positions, order = positions.sort()
         return _copy(self._selection(positions), buffer)[order.argsort()]
 
     def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
