@@ -263,3 +263,48 @@ def test_polygons_as_shares_are_refused_without_boxes(write):
     rows = [{"image_id": 1, "category_id": 2, "score": 0.5, "segmentation": SHARES}]
     with pytest.raises(ValueError, match="polygons in pixels, not as shares of the image"):
         DetectionMAP.coco_to_tm(*write(rows, truth), iou_type="segm")
+
+
+PIXEL = [[0, 0, 1, 0, 1, 0.9, 0, 0.9]]
+
+
+def in_pixel():
+    """A data set with an image of one pixel, and results without boxes."""
+    truth = data_set()
+    truth["images"] = [{"id": 1, "height": 1, "width": 1, "file_name": "a.jpg"}]
+    truth["annotations"] = [truth["annotations"][0] | {"image_id": 1, "segmentation": PIXEL, "bbox": [0, 0, 1, 1]}]
+    label = truth["annotations"][0]["category_id"]
+    return truth, [{"image_id": 1, "category_id": label, "score": 0.5, "segmentation": PIXEL}]
+
+
+def test_polygons_in_an_image_of_one_pixel_are_read(write):
+    truth, rows = in_pixel()
+    metric = DetectionMAP(iou_type="segm")
+    metric.update(*DetectionMAP.coco_to_tm(*write(rows, truth), iou_type="segm"))
+    assert metric.compute()["map"] == 1
+
+
+def test_boxes_count_as_masks_where_segmentations_are_empty(write):
+    truth, rows = in_pixel()
+    rows[0] |= {"segmentation": [], "bbox": [0, 0, 1, 1]}
+    with pytest.warns(UserWarning, match="have no `segmentation`: their boxes count as masks"):
+        predictions, _ = DetectionMAP.coco_to_tm(*write(rows, truth), iou_type="segm")
+    assert predictions[0]["scores"].tolist() == [0.5]
+
+
+FURTHER_KEYS = {
+    "supervision": ("x_min", "y_min", "x_max", "y_max"),
+    "Roboflow": ("x", "y", "width", "height", "class", "confidence"),
+    "Ultralytics": ("name", "class", "confidence", "box"),
+    "tasks": ("data", "predictions"),
+    "data sets": ("data", "annotations", "image", "annotation_id", "name", "labels"),
+}
+
+
+@pytest.mark.parametrize("form", FURTHER_KEYS)
+def test_results_of_coco_may_have_keys_of_other_forms(write, form):
+    truth, rows = in_pixel()
+    truth["shapes"] = ["square", "circle"]
+    rows[0] |= dict.fromkeys(FURTHER_KEYS[form], 1)
+    predictions, _ = DetectionMAP.coco_to_tm(*write(rows, truth), iou_type="segm")
+    assert predictions[0]["scores"].tolist() == [0.5]

@@ -49,8 +49,7 @@ _OTHER_CLASSES = {
 }
 _CODECS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 """encodings of texts, by the types of their elements"""
-_COMPLEX = 0x0800  # a flag
-_CLASS = 0xFF  # the bits of the class among the flags
+_CLASS = 0x08FF  # the bits of the class among the flags, and the one of complex numbers, which make another class
 
 _Element: TypeAlias = tuple[int, Array, int]
 """the type and the bytes of an element, and the offset of the next one"""
@@ -121,16 +120,15 @@ def _inflate(contents: Array, order: str, allowance: Allowance) -> Array:
 
 def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, Array | Unread]:
     """Return the name and the values of an array; `Unread` for values that are neither numbers nor texts."""
-    flags, shape, name, elements = _read_header(matrix, order)
-    array_class = flags & _CLASS
-    texts: Array | None = None
+    array_class, shape, name, elements = _read_header(matrix, order)
+    texts = None
     if array_class == _TEXT:
         texts = _read_texts(elements, shape, order, allowance)
     elif array_class == _CELLS:
         texts = _read_cells(elements, order, allowance)
     if texts is not None and len(texts) > 1:
         return name, texts
-    if array_class not in _CLASSES or flags & _COMPLEX or not name:
+    if array_class not in _CLASSES or not name:
         return name, Unread(_OTHER_CLASSES.get(array_class, "complex numbers"))
     ((kind, value_bytes, end),) = islice(elements, 1)
     if end < len(matrix):
@@ -144,20 +142,20 @@ def _read_matrix(matrix: Array, order: str, allowance: Allowance) -> tuple[str, 
 
 
 def _read_header(matrix: Array, order: str) -> tuple[int, list[int], str, Iterator[_Element]]:
-    """Return the flags, the shape and the name of an array, and the elements behind them."""
+    """Return the class, the shape and the name of an array, and the elements behind them."""
     # Only the first elements are read before the class is checked: a cell array may have millions.
     elements = _split_elements(matrix, order)
     ((_, flag_bytes, _),) = islice(elements, 1)
-    flags = int(flag_bytes.view(f"{order}u4")[0])
+    array_class = int(flag_bytes.view(f"{order}u4")[0]) & _CLASS
     shape: list[int] = []
-    if flags & _CLASS != _OPAQUE:  # the only class without a shape
+    if array_class != _OPAQUE:  # the only class without a shape
         ((_, shape_bytes, _),) = islice(elements, 1)
         shape = shape_bytes.view(f"{order}i4").tolist()
     ((_, name_bytes, _),) = islice(elements, 1)
     name = name_bytes.tobytes().decode()
     if min(shape, default=0) < 0:
         raise ValueError(f"`{name}` of shape {shape}")
-    return flags, shape, name, elements
+    return array_class, shape, name, elements
 
 
 def _read_texts(elements: Iterator[_Element], shape: list[int], order: str, allowance: Allowance) -> Array | None:
@@ -185,8 +183,8 @@ def _read_cells(elements: Iterator[_Element], order: str, allowance: Allowance) 
     for _, cell, _ in elements:
         if not len(cell):  # an empty matrix
             return None
-        flags, shape, _, elements_of_cell = _read_header(cell, order)
-        if flags & _CLASS != _TEXT:
+        array_class, shape, _, elements_of_cell = _read_header(cell, order)
+        if array_class != _TEXT:
             return None
         text = _read_texts(elements_of_cell, shape, order, allowance)
         if text is None or len(text) != 1:

@@ -384,10 +384,10 @@ def _read_masks(
     masks = {}
     for row_list in (annotations, detections):
         masks[row_list.name] = masks_of_list(row_list, images)
-        _check_no_shares(row_list)
+        _check_no_shares(row_list, masks[row_list.name])
         num_boxes = num_without_mask(row_list.rows)
         key = similar_key("segmentation", row_list.rows[0]) if 0 < num_boxes == len(row_list.rows) else None
-        if key is not None:
+        if key and key != "segmentation":  # which may be empty
             got = f"`{key}` in its place in {row_list.place(0)}"
             raise ValueError(f"`{row_list.source}` must have masks as `segmentation`; got {got}.")
         if num_boxes:
@@ -407,12 +407,16 @@ def _read_masks(
     return masks
 
 
-def _check_no_shares(row_list: RowList) -> None:
-    """Raise if all polygons are shares of the image: fractions from 0 to 1, although boxes are larger than a pixel."""
+def _check_no_shares(row_list: RowList, masks: RunMasks) -> None:
+    """Raise if all polygons are shares of the image: fractions from 0 to 1, although boxes are larger than a pixel.
+
+    Without boxes, an image must be.
+    """
     polygons = [row["segmentation"] for row in row_list.rows if isinstance(row.get("segmentation"), list)]
     corners = set(chain.from_iterable(chain.from_iterable(polygons)))
     sides = [max(row["bbox"][2:]) for row in row_list.rows if not is_missing(row.get("bbox"))]
-    if not corners <= {0, 1} and min(corners) >= 0 and max(corners) <= 1 < max(sides, default=2):
+    largest = max(sides or masks.sizes.flat, default=0)
+    if not corners <= {0, 1} and min(corners) >= 0 and max(corners) <= 1 < largest:
         raise row_list.invalid(0, "segmentation", "polygons in pixels, not as shares of the image,", polygons[0])
 
 

@@ -137,6 +137,8 @@ def remedy_of_file(path: Path) -> str:
 
 def remedy_of_results(content: Any) -> str:
     """Return the end of an error message about JSON in the place of results: its form, or where the results may be."""
+    if _has_rows(content, "image_id", "score"):  # results of COCO, which may have further keys
+        return ""
     remedy_of_form = _remedy_of_detections(content) or remedy_of_data_set(content)
     if remedy_of_form:
         return remedy_of_form
@@ -220,7 +222,7 @@ def _form_of(content: Any) -> str:
         return "datumaro"
     if content.keys() == {"classes", "labels"}:
         return "FiftyOne"
-    if "shapes" in content:
+    if "imagePath" in content:
         return "LabelMe"
     by_image = content.get("_via_img_metadata", content)
     is_via = isinstance(by_image, Mapping) and _has_rows(list(by_image.values()), "filename", "regions")
