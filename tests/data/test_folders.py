@@ -111,7 +111,7 @@ def test_a_folder_with_other_files_says_what_is_there(folders):
 @pytest.mark.parametrize(("suffix", "note"), [(".xml", "documents of Pascal VOC"), (".json", "of LabelMe")])
 def test_documents_of_other_tools_in_the_place_of_texts_are_told(folders, suffix, note):
     folders.add_true("a")
-    (folders.results / f"a{suffix}").write_text('{"shapes": []}', encoding="utf-8")
+    (folders.results / f"a{suffix}").write_text('{"shapes": [], "imagePath": "a.jpg"}', encoding="utf-8")
     with pytest.raises(
         ValueError, match=rf"`results` must be a folder of \.txt files; got .* with 1 {suffix}[;,] {note}"
     ):
