@@ -46,8 +46,9 @@ class SampleSet:
         self.files = [replace(file, labels={}, roles=None, names=None) for file in files]
         self.columns: Columns = {}
         """labels, roles and names of all rows"""
-        for name in (*files[0].labels, *_FURTHER_COLUMNS):
-            values: list[Any] = [file.labels.get(name, getattr(file, name, None)) for file in files]
+        tables: list[dict[str, Any]] = [file.labels | {"roles": file.roles, "names": file.names} for file in files]
+        for name in tables[0]:
+            values = [table.get(name) for table in tables]
             if all(part is not None for part in values):  # names may be lacking in some files
                 self.columns[name] = np.concatenate(values)
 
