@@ -48,7 +48,7 @@ class SampleSet:
         """labels, roles and names of all rows"""
         tables: list[dict[str, Any]] = [file.labels | {"roles": file.roles, "names": file.names} for file in files]
         for name in tables[0]:
-            values = [table.get(name) for table in tables]
+            values: list[Any] = [table.get(name) for table in tables]
             if all(part is not None for part in values):  # names may be lacking in some files
                 self.columns[name] = np.concatenate(values)
 
