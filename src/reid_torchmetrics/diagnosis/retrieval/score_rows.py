@@ -133,7 +133,7 @@ def _count_unwritten(rows: Rows, _: Mapping[str, Tensor]) -> int:
         return 0
     is_zero = rows.norms(rows.dtype) == 0
     num_zeros = int(is_zero.sum())
-    num_runs = int(is_zero[:1].sum() + (is_zero[1:] & ~is_zero[:-1]).sum())
+    num_runs = int(is_zero.unique_consecutive().sum())
     # Zeros of a share p of all rows by chance have runs of 1 / (1 - p).
     are_long = num_zeros * (1 - num_zeros / rows.size) >= LEAST_ZEROS * num_runs
     return num_zeros if are_long else 0
