@@ -11,6 +11,7 @@ import torch
 
 from reid_torchmetrics import command
 from reid_torchmetrics.functional.retrieval import evaluate
+from tests.profiles import each_row
 
 NUM_QUERIES, NUM_SHARDS, ROWS = 8, 11, 5
 NUM_GALLERY = NUM_SHARDS * ROWS
@@ -125,19 +126,47 @@ def test_names_of_every_form_of_file_are_joined_by_name(samples, form, capsys):
     assert "rows joined by `name`" in said
 
 
-def test_names_that_cannot_be_read_are_not_passed_over_where_rows_are_joined_by_name(samples, capsys):
-    def write(path, arrays, **options):
-        np.savez(path, feat=arrays["feat"], paths=arrays["paths"].astype(object), **options)
+NOT_NAMES = {
+    "`paths`, Python objects": lambda names: {"paths": names.astype(object)},
+    "`paths`, <U15 of shape [4]": lambda names: {"paths": names[:4]},
+    "`paths`, <U15 of shape [8], `file_names`, <U15 of shape [8]": lambda names: {"paths": names, "file_names": names},
+    "`paths`, float64 of shape [8]": lambda names: {"paths": np.arange(len(names)) / 2},
+}
+"""names of which none can be taken, and arrays with them"""
+
+
+@each_row("got", NOT_NAMES)
+def test_names_that_cannot_be_taken_are_not_passed_over_where_rows_are_joined_by_name(samples, got, capsys):
+    def write(path, arrays):
+        np.savez(path, feat=arrays["feat"], **NOT_NAMES[got](arrays["paths"].astype("<U15")))
 
     words = write_named_sides(samples, "objects.npz", write)
     assert command.main(["evaluate", *words]) == 1
     said = capsys.readouterr().err
-    assert "query_objects.npz: names must be an array of texts" in said
-    assert "got `paths`, Python objects. Save `names.astype(str)`" in said
+    assert "query_objects.npz: names must be one array of texts" in said
+    assert f"got {got}. Save `names.astype(str)`, pass `--names names=NAME`" in said
     # The remedies: names as texts, or no names where the order is that of the table.
     words = write_named_sides(samples, "objects.npz", lambda path, arrays: np.savez(path, **arrays))
     value, _ = printed_map(capsys, *words)
     assert value == pytest.approx(expected_map(samples), abs=1e-6)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "pt"])
+def test_names_that_are_integers_are_joined_and_a_note_is_none(samples, suffix, capsys):
+    files = []
+    for side, (embeddings, _, *labels) in samples.items():
+        numbers = np.arange(len(embeddings)) + 100
+        write_table(f"{side}.csv", (embeddings, numbers, *labels))
+        files.append(f"{side}_numbers.{suffix}")
+        if suffix == "npz":
+            np.savez(files[-1], feat=embeddings, names=numbers, path="model.pth")
+        else:
+            torch.save(
+                {"feat": torch.tensor(embeddings), "names": torch.tensor(numbers), "path": "model.pth"}, files[-1]
+            )
+    value, said = printed_map(capsys, *files, "--labels", "query.csv", "gallery.csv")
+    assert value == pytest.approx(expected_map(samples), abs=1e-6)
+    assert "rows joined by `name`" in said
 
 
 def save_each(folder, embeddings, names, suffix=".npy"):

@@ -263,8 +263,10 @@ def _join_by_name(
     for position, sample_set in enumerate(sample_sets.values()):
         for file in sample_set.files:
             if "names" in tables[position] and file.unread_names:
-                rule = "names must be an array of texts, as the rows of the labels are joined by `name`"
-                remedy = "Save `names.astype(str)`, or leave out the names where the order is the same."
+                rule = "names must be one array of texts, as the rows of the labels are joined by `name`"
+                remedy = (
+                    "Save `names.astype(str)`, pass `--names names=NAME`, or leave names out where the order is one."
+                )
                 raise ValueError(f"{file.path}: {rule}; got {file.unread_names}. {remedy}")
         if "names" in tables[position] and sample_set.names is not None:
             tables[position] = rows_by_name(tables[position], sample_set.names, sources[position].word)

@@ -81,7 +81,7 @@ class SampleFile(Displayed):
     """or "distances" or "scores" of queries and gallery items, in the place of embeddings: a row for each item of the
     side that was read"""
     unread_names: str = ""
-    """the array of names that cannot be read, and its type: "`names`, a structure"; "" where there is none"""
+    """arrays of names of which none can be taken, with their types: "`names`, a structure"; "" where there is none"""
 
 
 def read_samples(
@@ -215,7 +215,7 @@ def _open(path: Path, rules: NameRules, *, is_shard: bool = False) -> SampleFile
 
 
 def _as_samples(
-    path: Path, arrays: dict[str, Any], rules: NameRules, passed_over: dict[str, str], *, is_shard: bool
+    path: Path, arrays: dict[str, Any], rules: NameRules, passed_over: Mapping[str, str], *, is_shard: bool
 ) -> SampleFile:
     """Return the samples in the arrays of a file.
 
@@ -262,14 +262,8 @@ def _as_samples(
         arrays |= {label: np.atleast_1d(arrays[label]) for label in names.values() if np.ndim(arrays[label]) == 0}
     labels = as_labels(names, arrays, num_samples, rules.missing_identities)
     roles = labels.pop("roles", None)
-    sample_names = _find_sample_names(arrays, names.values(), rules, num_samples)
-    unread = passed_over | {name: "Python objects" for name in arrays if isinstance(arrays[name], PythonObjects)}
-    unread_names = [
-        f"`{name}`, {type_in_words}" for name, type_in_words in unread.items() if rules.allow("names", name)
-    ]
-    if sample_names is not None:
-        unread_names = []
-    return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind, ", ".join(unread_names))
+    sample_names, unread_names = _find_sample_names(arrays, names.values(), rules, num_samples, passed_over)
+    return SampleFile(str(path), embeddings, labels, tuple(guesses), roles, sample_names, kind, unread_names)
 
 
 def _check_not_transposed(
@@ -296,27 +290,45 @@ def _check_not_transposed(
 
 
 def _find_sample_names(
-    arrays: Mapping[str, Any], other_names: Collection[str], rules: NameRules, num_samples: int
-) -> Array | None:
-    """Return the names of samples: the only array of strings that is called like names of files, and no label.
+    arrays: Mapping[str, Any],
+    other_names: Collection[str],
+    rules: NameRules,
+    num_samples: int,
+    passed_over: Mapping[str, str],
+) -> tuple[Array | None, str]:
+    """Find the only array with a string or an integer for each sample that is called like names of files, and no label.
+
+    Returns:
+        The names of samples, or None and the arrays that are called so in words; "" where there is none.
 
     Raises:
-        ValueError: The array that the user named holds no string for each sample.
+        ValueError: The array that the user named is none.
     """
     candidates = [name for name in arrays if name not in other_names and rules.allow("names", name)]
     user_name = rules.names.get("names", "")
     if user_name in arrays:
         candidates = [user_name]
-    texts = []
+    found = []
+    # A single text may be a note.
+    others = [
+        f"`{name}`, {form}" for name, form in passed_over.items() if rules.allow("names", name) and form != "text"
+    ]
     for name in candidates:
-        if isinstance(arrays[name], (Tensor, PythonObjects)):
+        if isinstance(arrays[name], PythonObjects):
+            others.append(f"`{name}`, Python objects")
+            continue
+        if isinstance(arrays[name], Tensor) and arrays[name].is_floating_point():
             continue
         values = np.asarray(arrays[name])
-        if values.dtype.kind in "US" and values.size == num_samples:
-            texts.append(values.ravel())
-    if user_name in arrays and not texts:
+        if values.dtype.kind in "USiu" and values.size == num_samples:
+            found.append(values.ravel())
+        if values.ndim:
+            others.append(f"`{name}`, {values.dtype} of shape {list(values.shape)}")
+    if user_name in arrays and not found:
         raise ValueError(f"`{user_name}` must hold a string for each of {num_samples} samples; got other values.")
-    return texts[0].astype(str) if len(texts) == 1 else None
+    if len(found) == 1:
+        return found[0].astype(str), ""
+    return None, ", ".join(others)
 
 
 def _without_file(file: SampleFile, embeddings: Array | Tensor | Reopened) -> SampleFile:
