@@ -56,11 +56,11 @@ ARRAYS = {
     "a cell without a value": ([array(CELLS, "names", text("", "a", (1, 1)), EMPTY, EMPTY)], "`names`, a cell array"),
     "nested cells": ([array(CELLS, "names", nested(1), nested(5), nested(5000))], "`names`, a cell array"),
     "strings in cells": ([array(CELLS, "names", string(""), string(""), string(""))], "`names`, a cell array"),
-    "a text of one axis": ([text("names", "abc", (3,))], "`names`, text"),
-    "a text without an axis": ([text("names", "a", ())], "`names`, text"),
-    "a text of three axes": ([text("names", "abc", (3, 1, 1))], "`names`, text"),
+    "a text of one axis": ([text("names", "abc", (3,))], ""),
+    "a text without an axis": ([text("names", "a", ())], ""),
+    "a text of three axes": ([text("names", "abc", (3, 1, 1))], ""),
 }
-"""arrays that are no names, and how they are called"""
+"""arrays that are no names, and how they are called; a text alone may be a note"""
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
