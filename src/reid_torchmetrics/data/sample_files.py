@@ -328,7 +328,7 @@ def _find_sample_names(
         raise ValueError(f"`{user_name}` must hold a string for each of {num_samples} samples; got other values.")
     if len(found) == 1:
         return found[0].astype(str), ""
-    return None, ", ".join(others)
+    return None, _checks.listed(others, str)
 
 
 def _without_file(file: SampleFile, embeddings: Array | Tensor | Reopened) -> SampleFile:
