@@ -137,6 +137,12 @@ def test_few_pairs_in_the_opposite_order_are_told_where_it_is_no_luck(num, is_to
     assert not advice(verify_pairs, values, same)
 
 
+def test_three_pairs_below_many_are_told_of_nothing():
+    """They may share a sample, and then all three are right or wrong together."""
+    same = torch.arange(134) < 3
+    assert not advice(verify_pairs, torch.arange(134).double(), same)
+
+
 def test_diagnose_tries_all_causes_on_any_pairs():
     first, second, same = pairs(0.2)
     assert [answer.name for answer in diagnose(by_metric(first, second, ~same)).found] == ["opposite_pairs"]

@@ -325,7 +325,9 @@ def _find_sample_names(
         if values.ndim:
             others.append(f"`{name}`, {values.dtype} of shape {list(values.shape)}")
     if user_name in arrays and not found:
-        raise ValueError(f"`{user_name}` must hold a string for each of {num_samples} samples; got other values.")
+        raise ValueError(
+            f"`{user_name}` must hold a string or an integer for each of {num_samples} samples; got other values."
+        )
     if len(found) == 1:
         return found[0].astype(str), ""
     return None, _checks.listed(others, str)

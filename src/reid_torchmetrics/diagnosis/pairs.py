@@ -19,7 +19,7 @@ from .causes import Causes, Values, is_beyond_chance
 
 _MOST_AREA = 0.1  # under the ROC curve: the opposite order has 0.9 at least
 _CHANCE = 0.25  # the area of a random order where the pairs without `same` are the nearer half, as hard ones are
-_ORDERS = 100_000  # so many orders of the pairs, of which one has the area 0, are no luck
+_LEAST_PAIRS = 10  # of each kind, with an area of 0, are no luck: one of 184,756 orders has it
 _DEVIATIONS = 3  # of the area below that of chance, in its standard deviations
 _SUSPECT = 0.95  # a higher accuracy over folds raises no suspicion
 _ROUNDING = 0.01  # of distances in 16 bits
@@ -61,8 +61,8 @@ def opposite_pairs(case: PairCase) -> Values | None:
     """Look for distances of pairs as scores, cosines as distances, or `same` with the opposite meaning.
 
     The area under the ROC curve is at most {_MOST_AREA}, and {_DEVIATIONS} standard deviations below {_CHANCE}, which
-    is that of a random order where the pairs without `same` are the nearer half; or it is 0, as in one of {_ORDERS}
-    orders.
+    is that of a random order where the pairs without `same` are the nearer half; or it is 0, of {_LEAST_PAIRS} pairs of
+    each kind or more.
     """
     counts = case.results
     if not isinstance(counts, Verification):
@@ -73,7 +73,7 @@ def opposite_pairs(case: PairCase) -> Values | None:
         return None
     deviation = math.sqrt((num_genuine + num_impostors + 1) / (12 * num_genuine * num_impostors))
     is_close = _CHANCE - area < _DEVIATIONS * deviation
-    if is_close and (area > 0 or math.comb(num_genuine + num_impostors, num_genuine) < _ORDERS):
+    if is_close and (area > 0 or min(num_genuine, num_impostors) < _LEAST_PAIRS):
         return None
     return {
         "pairs": counted(num_genuine, "pair"),
