@@ -258,7 +258,7 @@ def _find_layout(arguments: SimpleNamespace) -> str:
         return "coco"
     if len(folders) == 1:
         (folder,) = folders
-        (file,) = set(paths) - {folder}
+        (file,) = (path for path in paths if path != folder)
         got = f"the folder {str(folder)!r} and {str(file)!r}{remedy_of_json(file) or remedy_of_json(folder)}"
         raise ValueError(f"`ground_truths` and `detections` must both be files of JSON, or both folders; got {got}.")
     if arguments.evaluator == "lvis":

@@ -309,13 +309,11 @@ def _find_sample_names(
     if user_name in arrays:
         candidates = [user_name]
     found = []
-    # A single text may be a note.
-    others = [
-        f"`{name}`, {form}" for name, form in passed_over.items() if rules.allow("names", name) and form != "text"
-    ]
+    unread = {name: form for name, form in passed_over.items() if form != "text"}  # a single text may be a note
+    descriptions = [f"`{name}`, {form}" for name, form in unread.items() if rules.allow("names", name)]
     for name in candidates:
         if isinstance(arrays[name], PythonObjects):
-            others.append(f"`{name}`, Python objects")
+            descriptions.append(f"`{name}`, Python objects")
             continue
         if isinstance(arrays[name], Tensor) and arrays[name].is_floating_point():
             continue
@@ -323,14 +321,14 @@ def _find_sample_names(
         if values.dtype.kind in "USiu" and values.size == num_samples:
             found.append(values.ravel())
         if values.ndim:
-            others.append(f"`{name}`, {values.dtype} of shape {list(values.shape)}")
+            descriptions.append(f"`{name}`, {values.dtype} of shape {list(values.shape)}")
     if user_name in arrays and not found:
         raise ValueError(
             f"`{user_name}` must hold a string or an integer for each of {num_samples} samples; got other values."
         )
     if len(found) == 1:
         return found[0].astype(str), ""
-    return None, _checks.listed(others, str)
+    return None, _checks.listed(descriptions, str)
 
 
 def _without_file(file: SampleFile, embeddings: Array | Tensor | Reopened) -> SampleFile:

@@ -56,7 +56,8 @@ class Sample:
     def leads(self, is_own: Bool[Tensor, "sampled gallery"], share: float) -> Bool[Tensor, " sampled"]:
         """Mark queries with one of some items before all other candidates, by a share of its distance from the mean."""
         scores = self.scores.masked_fill(~self.is_candidate, -torch.inf)
-        first, other = (scores.masked_fill(is_left_out, -torch.inf).amax(1) for is_left_out in (~is_own, is_own))
+        first = scores.where(is_own, -torch.inf).amax(1)
+        other = scores.where(~is_own, -torch.inf).amax(1)
         mean = scores.where(scores.isfinite(), torch.nan).nanmean(1)
         return first - other > share * (first - mean)
 
