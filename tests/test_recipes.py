@@ -73,7 +73,6 @@ CHECKS = {
 }
 """the tests that are run for a recipe, by the name of its page"""
 MORE_FILES = {
-    "figure": "docstrings list the names where users read them",
     "label": "the signatures of relevance, of streams and of protocols have its option; without one it is two files",
     "similarity": "docstrings list the names where users read them",
 }

@@ -32,15 +32,13 @@ _MAX_SHOWN = 50  # rows or columns: a picture with more would have tens of thous
 class EvaluationPictures(Callback):
     """Log curves and failures of each validation and test to every logger of the trainer.
 
-    For embeddings these are the CMC, precision over recall, the ranks of the first right answers, and the hardest
-    queries with their first candidates, of those with an average precision below 1: "val/cmc", "val/precision_recall",
-    "val/first_ranks", "val/hardest_queries". For detections with any evaluator these are precision over recall,
-    precision and recall over the confidence, the confusion matrix, the cost of each kind of error (for evaluators that
-    match greedily), and the images with the most errors: "val/precision_recall", "val/confidence",
-    "val/confusion_matrix", "val/kinds_of_errors", "val/worst_images". After a test the names are "test/cmc" and so on.
-    With several metrics they contain the attribute, as in "val/val_market/cmc". The step is that of the numbers of the
-    same evaluation. Weights & Biases receives everything in one row with the numbers, and also the hardest queries as a
-    table, "val/hardest_queries_table". For loggers that accept no pictures, files are written; see `log_picture`.
+    These are the figures that `results.plot` draws and that the results have, such as "val/cmc" for embeddings and
+    "val/confusion_matrix" for detections, and the failures: for embeddings the hardest queries with their first
+    candidates, of those with an average precision below 1, "val/hardest_queries", and for detections the images with
+    the most errors, "val/worst_images". After a test the names are "test/cmc" and so on. With several metrics they
+    contain the attribute, as in "val/val_market/cmc". The step is that of the numbers of the same evaluation. Weights &
+    Biases receives everything in one row with the numbers, and also the hardest queries as a table,
+    "val/hardest_queries_table". For loggers that accept no pictures, files are written; see `log_picture`.
 
     The metrics must still hold their samples when the trainer calls callbacks at the end of the epoch. They do unless
     you reset them before, no matter whether the module logs them in `validation_step` or in
