@@ -163,7 +163,7 @@ NEVER = [
 """modules that a layer does not use although it may import the package: tools by a string, process groups, windows"""
 
 WHOLES = ["", "private", "shared", "functional", "functional.retrieval", "functional.detection", "metrics"]
-FILES = ("integrations.pictures", "tasks.walks", "tasks.rotated_boxes")
+FILES = ("functional.detection.curves", "integrations.pictures", "tasks.walks", "tasks.rotated_boxes")
 """layers of one file"""
 
 FACES = [f"{PACKAGE}.{layer}" for layer in LAYERS if layer not in (*WHOLES, *FILES)]

@@ -3,7 +3,7 @@
 
 from reid_torchmetrics.functional.retrieval.evaluation import RankedSamples
 
-from . import copied_queries, facts, label_rows, score_rows
+from . import label_rows, score_rows
 from .case import CAUSES_OF_RANKS, FACTS, RetrievalCase, is_known
 from .shards import compare_shards, read_updates
 

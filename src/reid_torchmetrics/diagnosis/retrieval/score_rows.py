@@ -1,10 +1,15 @@
-"""Rows about embeddings and scores: samples that come twice, rows that were never written, a reverse order, ties.
+"""Rows about embeddings and scores: copied queries, repeated samples, rows never written, a reverse order, ties.
 
 Files that were joined have samples that come again in one order, and files that were not filled have zero vectors.
 
 If distances were passed as scores, or scores as distances, positives come last. They may also come late with a poor
 model, for example one that recognizes cameras instead of persons; but only if the order is reversed, the opposite order
 is good. Codes of few bits, rounded scores and collapsed embeddings have ties.
+
+Queries that are also gallery items find their own copy first. Copies from two runs of a network, from a normalized
+file, or in float16 are not equal to the bit. So a copy is a positive that is very close to the query, while every other
+candidate is far. A model that gives one embedding to all items of an identity has no such positive, nor has one that
+has collapsed.
 """
 
 from __future__ import annotations
@@ -13,8 +18,9 @@ import math
 from collections.abc import Callable, Mapping
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from reid_torchmetrics.diagnosis.causes import Values, held, is_beyond_chance
 from reid_torchmetrics.functional.displays import counted
@@ -26,11 +32,18 @@ from reid_torchmetrics.functional.retrieval.measures import (
     mean_over_queries,
 )
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import one_number_each
+from reid_torchmetrics.functional.retrieval.relevance import num_labels_of, one_number_each
 from reid_torchmetrics.functional.retrieval.scores import Rows
 
-from .case import MOST_QUERIES, RetrievalCase, cause
+from .case import MOST_QUERIES, RetrievalCase, Sample, cause
 
+LEAST_COPIED = 8
+"""queries that must have a copy: fewer may be copies in the data set itself"""
+CLOSE = 0.01
+"""largest distance of a copy from its query, for unit vectors, as a share of that from the copy of another query"""
+LEAD = 0.02
+"""least difference of the scores of a copy and of the next candidate, as a share of its distance from the mean score"""
+_MOST_DIFFERENT = 0.01  # difference of scores of two queries in both directions, as a share of their deviation
 LEAST_IN_ORDER = 8
 """samples that must come again in one order: fewer may be twice in the data set itself"""
 LEAST_SHARE = 0.5
@@ -40,6 +53,70 @@ LEAST_ZEROS = 8
 MOST_SORTED = 1 << 16
 """approximate number of values that are sorted; among more, those with a hash of one class are compared"""
 _ODD_FACTOR = 0x61C8864680B583EB  # a product's high bits depend on all bits (Knuth, "Sorting and searching", 1973)
+
+
+def have_themselves_first(case: RetrievalCase) -> bool:
+    """Return whether most queries have a positive first."""
+    return 2 * int((case.ranks.rank == 1).sum()) > case.counts.valid
+
+
+@cause(
+    message="Most queries have a copy of themselves in the gallery, an item of their identity with the same"
+    " embedding up to rounding, and find it first. Pass `self_index`, which says where in the gallery each query"
+    " is, and leaves it out; or, if the queries are the gallery, give all samples once, without a `gallery`, or in"
+    " a metric without `is_query`.",
+    suspect=have_themselves_first,
+)
+def copied_queries(case: RetrievalCase) -> Values | None:
+    """Look for queries that are also gallery items.
+
+    Neither `self_index` nor lists are given. In a sample of the queries most, and at least {LEAST_COPIED}, have a
+    positive whose direction is at most {CLOSE} as far from theirs as that of another query's, and which leads the next
+    candidate by {LEAD} of the distance from its score to the mean one. In a matrix, two queries have the same score
+    with each other's best positive.
+    """
+    sample = case.sample
+    if sample.problem.groups is not None:
+        return None
+    labels = sample.problem.labels
+    # The copies are left out, or lists say what is right. Of samples with several labels few have the same ones.
+    has_own_places = labels.self_index is not None and bool((labels.self_index >= 0).any())
+    if has_own_places or case.samples.has_lists or num_labels_of(labels.query):
+        return None
+    best = sample.scores.masked_fill(~sample.is_positive, -torch.inf).argmax(1)
+    is_best = torch.arange(sample.scores.shape[1], device=best.device) == best[:, None]
+    is_copied = sample.leads(is_best, LEAD) & _are_copies(sample, best)
+    # Copies on other processes are not seen here.
+    num_gallery = sample.problem.source.shape[1]
+    share = num_gallery / (case.samples.num_gallery or num_gallery)
+    # A single positive may be close because the model is perfect; with two of them, the other one is far.
+    num_positives = sample.is_positive.sum(1)
+    for least in (1, 2):
+        is_searched = num_positives >= least
+        num_copied = len(best[is_copied & is_searched].unique())  # no item is a copy of two queries
+        if num_copied < LEAST_COPIED or 2 * num_copied <= share * int(is_searched.sum()):
+            return None
+    return {}
+
+
+def _are_copies(sample: Sample, best: Int[Tensor, " sampled"]) -> Bool[Tensor, " sampled"]:
+    """Mark queries with a best positive in nearly their direction; in a matrix, with symmetric scores.
+
+    If column c(i) of a matrix is a copy of query i for all i, the score of i with c(j) is that of j with c(i).
+    """
+    source = sample.problem.source
+    if isinstance(source, Embeddings):
+        items = best if sample.relevance.kept is None else sample.relevance.kept[best]
+        query, item = (normalize(rows.float(), dim=1) for rows in (source.query.local.all(), source.gallery.at(items)))
+        distance, other_distance = ((query - rows).norm(dim=1) for rows in (item, item.roll(1, 0)))
+        is_close: Tensor = distance < CLOSE * other_distance
+        return is_close
+    scores = sample.scores[:, best].double()
+    is_compared = sample.is_candidate[:, best] & (best[:, None] != best) & scores.isfinite()
+    if not bool(is_compared.any()):
+        return torch.zeros_like(best, dtype=torch.bool)
+    difference = (scores - scores.T).abs().where(is_compared & is_compared.T, torch.nan)
+    return difference.nanmedian(dim=1).values <= _MOST_DIFFERENT * scores[is_compared].std(correction=0)
 
 
 def has_samples(case: RetrievalCase) -> bool:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 
 from reid_torchmetrics.functional.detection import DetectionResults
-from reid_torchmetrics.functional.detection.curves.precision_recall import first_reaching
+from reid_torchmetrics.functional.detection.curves import first_reaching
 from tests.detection_strategies import Problem, as_many_proposals, problems, taken_of
 from tests.golden.coco_cases import val2014
 from tests.profiles import examples

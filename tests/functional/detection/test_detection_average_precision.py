@@ -8,9 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection.curves import precision_recall
-from reid_torchmetrics.functional.detection.curves.average_precision import AP_RULES, average_precision
-from reid_torchmetrics.functional.detection.curves.precision_recall import Curves
+from reid_torchmetrics.functional.detection.curves import (
+    AP_RULES,
+    Curves,
+    average_precision,
+    best_from_here_on,
+    precision_at_points,
+)
 from tests.paths import taking
 from tests.profiles import examples
 from tests.reference import detection_curves as reference
@@ -148,9 +152,7 @@ def test_precisions_of_millions_of_detections_are_told_apart(num_before):
     """One of n is right, then two of 2 n - 1: that is more by 1 / (n (2 n - 1)), from n = 2^22 on less than 2^-44."""
     counts = torch.tensor([num_before, 2 * num_before - 1])
     two = torch.tensor([2])
-    found = precision_recall.best_from_here_on(
-        curves := Curves(two, two, counts[1:], counts, counts - 1), precision_recall.precision_at_points(curves)
-    )
+    found = best_from_here_on(curves := Curves(two, two, counts[1:], counts, counts - 1), precision_at_points(curves))
     assert found.tolist() == [2 / (2 * num_before - 1)] * 2
 
 
