@@ -94,6 +94,11 @@ def as_array(value: Any) -> Any:
     return value
 
 
+def as_texts(array: Array) -> Array:
+    """Return the texts of an array, those of bytes by UTF-8; bytes that are no UTF-8 become surrogates."""
+    return np.char.decode(array, "utf-8", "surrogateescape") if array.dtype.kind == "S" else array.astype(np.str_)
+
+
 def fields_as_tensors(record: object, *names: str) -> None:
     """Replace arrays and lists by tensors in some fields of a frozen dataclass."""
     values = [getattr(record, name) for name in names]

@@ -3,11 +3,13 @@
 import re
 from itertools import permutations
 
+import h5py
 import numpy as np
 import pytest
 
 from reid_torchmetrics.data import labels_from_names, number_identities, read_labels, read_samples
 from reid_torchmetrics.data.array_names import FIELD_NAMES
+from reid_torchmetrics.functional.retrieval import evaluate
 from tests.data.texts import written
 
 QUERY, GALLERY = [True, False], [False, True]
@@ -140,9 +142,19 @@ def test_names_are_numbered_over_both_sides():
         number_identities(query, numbers)
 
 
-def test_strings_of_samples_stay_strings(tmp_path):
-    np.savez(tmp_path / "a.npz", f=np.eye(2), pid=np.array([b"bo", b"al"]))
-    assert read_samples(tmp_path / "a.npz")[0].labels["identities"].tolist() == ["bo", "al"]
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_texts_in_bytes_are_texts_in_any_encoding(encoding, tmp_path):
+    names = ["zoé", "zoè", "zoé"]
+    in_bytes = np.array([name.encode(encoding) for name in names])
+    arrays = {"f": np.eye(3, dtype=np.float32), "pid": in_bytes, "note": in_bytes, "kind": np.array([b"a"] * 3)}
+    np.savez(tmp_path / "a.npz", **arrays, names=in_bytes)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.update(arrays | {"names": in_bytes})
+    expected = [name.encode(encoding).decode(errors="surrogateescape") for name in names]
+    for suffix in ("npz", "h5"):
+        (samples,) = read_samples(tmp_path / f"a.{suffix}")
+        assert samples.labels["identities"].tolist() == samples.names.tolist() == expected
+    assert evaluate(arrays["f"], None, in_bytes, same_camera="keep").num_positives.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(

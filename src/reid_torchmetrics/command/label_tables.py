@@ -124,7 +124,7 @@ def add_labels_of_file_names(columns_by_role: Mapping[str, Columns], rules: Labe
         if "names" not in columns or (has_labels and rules.file_names is None):
             continue
         try:
-            labels = data.labels_from_names(columns["names"].astype(str).tolist(), pattern)
+            labels = data.labels_from_names(_arrays.as_texts(columns["names"]).tolist(), pattern)
         except ValueError as error:
             rule = str(error).replace("`paths`", f"the file names of the {role}")
             remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
@@ -204,7 +204,7 @@ def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:
     Raises:
         ValueError: a name that the table lacks, or has twice, or two names for one row.
     """
-    table_names = table["names"].astype(str).tolist()
+    table_names = _arrays.as_texts(table["names"]).tolist()
     rows_of_names = ImagesByName(table_names, range(len(table_names)))
     rows: dict[str, list[Any]] = {}
     for name in names.tolist():

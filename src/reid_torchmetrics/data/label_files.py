@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import Array
+from reid_torchmetrics._arrays import Array, as_texts
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 from .array_files import FORMATS, UNNAMED, naming_file, read_arrays
@@ -102,7 +102,7 @@ def as_label(
 def _to_integers_or_strings(values: Array) -> tuple[Array, Array]:
     """Convert values to int64 or to strings, and return where they are valid: whole, and not missing or empty."""
     if values.dtype.kind in "US":
-        labels = values.astype(str)
+        labels = as_texts(values)
         return labels, np.char.str_len(labels) > 0
     with np.errstate(invalid="ignore"):  # NaN and infinity are found invalid below
         labels = values.astype(np.int64, copy=False)

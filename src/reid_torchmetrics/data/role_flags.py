@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from reid_torchmetrics import _hints
-from reid_torchmetrics._arrays import Array
+from reid_torchmetrics._arrays import Array, as_texts
 
 FLAGS = "is_query/is_gallery"
 """name of both columns as one array [N, 2]"""
@@ -145,7 +145,7 @@ def as_roles(name: str, values: Any, length: int | None, identities: Array | Non
         columns = [is_false, is_true] if name.lower() == "is_gallery" else [is_true, is_false]
         return np.stack(columns, axis=1)
 
-    distinct, inverse = np.unique(np.char.lower(vector.astype(str)), return_inverse=True)
+    distinct, inverse = np.unique(np.char.lower(as_texts(vector)), return_inverse=True)
     words = distinct.tolist()
     flags_by_word = _flags_by_word(name, words)
     flags = np.array([flags_by_word[word] for word in words], dtype=bool).reshape(-1, 2)
@@ -160,7 +160,7 @@ def note_on_roles(name: str, values: Any) -> str:
     array = np.asarray(values)
     if array.dtype.kind not in "US" or name.lower() in _FLAG_COLUMNS:
         return ""
-    words = set(np.unique(np.char.lower(array.astype(str))).tolist())
+    words = set(np.unique(np.char.lower(as_texts(array))).tolist())
     if words == {_TRAIN, _TEST}:
         return f"train in `{name}` as the gallery, test as the queries"
     if len(words) == 1 and words <= set(_SPLITS):
@@ -215,7 +215,7 @@ def _parse_flags(name: str, values: Any) -> tuple[Array, Array]:
         ValueError: Other values.
     """
     vector = as_vector(name, np.asarray(values), None)
-    distinct, inverse = np.unique(np.char.lower(vector.astype(str)), return_inverse=True)
+    distinct, inverse = np.unique(np.char.lower(as_texts(vector)), return_inverse=True)
     texts = distinct.tolist()
     for text in texts:
         if text not in _TRUTHS and text not in _MISSING:

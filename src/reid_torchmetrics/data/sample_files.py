@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import Array
+from reid_torchmetrics._arrays import Array, as_texts
 from reid_torchmetrics.files import natural_order
 from reid_torchmetrics.functional.displays import Displayed
 
@@ -327,7 +327,7 @@ def _find_sample_names(
             f"`{user_name}` must hold a string or an integer for each of {num_samples} samples; got other values."
         )
     if len(found) == 1:
-        return found[0].astype(str), ""
+        return as_texts(found[0]), ""
     return None, _checks.listed(descriptions, str)
 
 

@@ -376,7 +376,7 @@ def _read_vector(argument: str, value: _arrays.Array, remedy: str | None) -> Any
     if kind in "US":
         if not len(value):
             return np.empty(0, dtype=np.int64)
-        names = np.char.decode(value, "utf-8") if kind == "S" else value
+        names = _arrays.as_texts(value) if kind == "S" else value
         _refuse_missing(argument, names == "", names, remedy)
         return names
     return value
