@@ -68,4 +68,4 @@ if __name__ == "__main__":
     assert complete == (1000, 1000)
     print("as described")
 PYTHON
-"$folder/env/bin/python" count.py 2>/dev/null | grep -E "^(litdata|[124] process|as described)"
+"$folder/env/bin/python" count.py 2> errors.txt | grep -E "^(litdata|[124] process|as described)" || { cat errors.txt; exit 1; }
