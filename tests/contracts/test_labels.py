@@ -19,8 +19,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
     BatchLabels,
-    PositiveLabels,
-    StreamLabels,
+    SampleLabels,
     why_needed,
 )
 from reid_torchmetrics.functional.retrieval.relevance.labels import Label
@@ -32,6 +31,7 @@ from tests.contracts.rows import ROWS
 from tests.profiles import each_row
 
 LABELS_PY = "functional/retrieval/relevance/labels.py"
+RANK_COUNTER_PY = "tasks/streams/rank_counter.py"
 POSITIONAL = ("identities", "cameras")
 """labels with a place of their own in signatures"""
 
@@ -48,14 +48,14 @@ def missing_names(label: Label) -> list[str]:
     is_streamed = label.decides and label.sides == SIDES
     keys = {
         f"`BatchLabels` in {LABELS_PY}": (BatchLabels, [name], is_streamed or name in ("index", *POSITIONAL)),
-        f"`StreamLabels` in {LABELS_PY}": (StreamLabels, [name], not is_streamed or name in POSITIONAL),
+        f"`SampleLabels` in {LABELS_PY}": (SampleLabels, [name], not is_streamed or name in POSITIONAL),
         f"`QueryLabels` and `SideLabels` in {LABELS_PY}": (
             EvaluateOptions,
             [f"{side}_{name}" for side in label.sides],
             name in ("index", *POSITIONAL),
         ),
-        f"`PositiveLabels` in {LABELS_PY}": (
-            PositiveLabels,
+        f"`StreamOptions` in {RANK_COUNTER_PY}": (
+            rank_counter.StreamOptions,
             [f"positive_{name}"],
             not is_streamed or name in POSITIONAL,
         ),
@@ -97,7 +97,7 @@ def missing_rules(label: Label) -> list[str]:
             f" {list(label.rules)}: add it, and a type in _names.py"
         )
     if name not in get_type_hints(rank_counter.StreamOptions):
-        missing.append(f"is no key of `StreamOptions` in tasks/streams/rank_counter.py: add `{name}`")
+        missing.append(f"is no key of `StreamOptions` in {RANK_COUNTER_PY}: add `{name}`")
     return missing
 
 
@@ -234,7 +234,7 @@ def test_a_label_keeps_its_contract(name):
 def test_streams_take_the_options_that_type_checkers_are_told():
     labels = {f"{side}_{name}" for name in rank_counter._FURTHER_LABELS for side in ("query", "positive")}
     assert labels | {*LABEL_OPTIONS, "self_index"} == get_type_hints(rank_counter.StreamOptions).keys()
-    assert {*rank_counter._FURTHER_LABELS} == get_type_hints(StreamLabels).keys()
+    assert {*rank_counter._FURTHER_LABELS} == get_type_hints(SampleLabels).keys()
 
 
 def test_a_rule_that_nobody_chose_is_its_first_value(monkeypatch):
@@ -254,9 +254,9 @@ def test_a_label_that_nothing_else_knows_is_told_what_to_add():
         check_label(MOOD)
     text = str(caught.value)
     for words in (
-        f"'mood' is not among the keys of `StreamLabels` in {LABELS_PY}: add `mood`",
+        f"'mood' is not among the keys of `SampleLabels` in {LABELS_PY}: add `mood`",
         f"'mood' is not among the keys of `QueryLabels` and `SideLabels` in {LABELS_PY}: add `gallery_mood`",
-        f"'mood' is not among the keys of `PositiveLabels` in {LABELS_PY}: add `positive_mood`",
+        f"'mood' is not among the keys of `StreamOptions` in {RANK_COUNTER_PY}: add `positive_mood`",
         "'mood' is no `LabelField`: add it in _names.py",
         "'mood' is no field of `Protocol`: add one in functional/retrieval/evaluation/protocol.py",
         "'mood' is no option of `find_relevance`: add `mood='keep'`, and to `label_rules` there",

@@ -12,7 +12,7 @@ from reid_torchmetrics.command.options import command_options
 from reid_torchmetrics.functional.retrieval import MEASURES, Protocol, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABEL_OPTIONS, LABELS, NAMED_LABELS, StreamLabels
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABEL_OPTIONS, LABELS, NAMED_LABELS, SampleLabels
 from reid_torchmetrics.functional.retrieval.relevance.label_names import RULES_BY_LABEL
 from reid_torchmetrics.tasks import RankCounter, evaluate_stream
 from tests.contracts import expected
@@ -141,7 +141,7 @@ def arguments_by_entry_point() -> dict[str, list[str]]:
         arguments[name] = [
             each.name for each in parameters if each.kind is not each.VAR_KEYWORD and each.name != "self"
         ]
-    arguments["RankCounter.count"] += StreamLabels.__annotations__
+    arguments["RankCounter.count"] += SampleLabels.__annotations__
     for command in ("evaluate", "lists"):
         arguments[f"command {command}"] = [name for _, name, *_ in command_options(command)]
     return arguments

@@ -32,10 +32,13 @@ from reid_torchmetrics.functional.retrieval.ranking import (
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
+    ExtraLabels,
     Integers,
-    PositiveLabels,
+    IntegersOrNames,
+    Positions,
+    QueryLabels,
     Relevance,
-    StreamLabels,
+    SampleLabels,
     Vocabulary,
     argument_of,
     as_arguments,
@@ -69,12 +72,16 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 _STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
 _LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
 _FURTHER_LABELS = tuple(name for name in _LABELS if name not in ("identities", "cameras"))
-"""the labels that are no parameter in signatures: the keys of `StreamLabels`"""
+"""the labels that are no parameter in signatures: the keys of `SampleLabels`"""
 
 
-class StreamOptions(PositiveLabels, total=False):
+class StreamOptions(QueryLabels, total=False):
     """Further labels of queries and positives, and the options of `find_relevance` that a stream can follow."""
 
+    positive_sequences: IntegersOrNames | None
+    positive_clothes: IntegersOrNames | None
+    positive_positions: Positions | None
+    positive_labels: ExtraLabels | None
     same_camera: _names.CameraRule
     camera_map: Mapping[int | str, int | str] | None
     search_cameras: Collection[int | str] | None
@@ -262,7 +269,7 @@ class RankCounter:
         cameras: Real[Tensor, " items"] | _checks.IntegersOrNames | None = None,
         *,
         key: int | str,
-        **labels: Unpack[StreamLabels],
+        **labels: Unpack[SampleLabels],
     ) -> GalleryStatistics:
         """Return statistics of a block that all scores depend on; arguments and errors are as for `count`."""
         block = self._block(embeddings, identities, cameras, labels)
@@ -276,7 +283,7 @@ class RankCounter:
         cameras: Real[Tensor, " items"] | _checks.IntegersOrNames | None = None,
         *,
         key: int | str,
-        **labels: Unpack[StreamLabels],
+        **labels: Unpack[SampleLabels],
     ) -> Counts:
         """Count a block of gallery items that are not among `positives`.
 

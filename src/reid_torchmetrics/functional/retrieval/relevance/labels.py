@@ -1,8 +1,8 @@
 """The table of all labels of samples; states, checks, joins, exchanges, caches and arguments read it.
 
-A new label is a row of `LABELS`, a field of `StreamLabels` or `BatchLabels`, one of `QueryLabels`, `SideLabels` and
-`PositiveLabels` each, and a rule of `find_relevance` that reads it. Identities and cameras are rows as well, but
-explicit parameters in signatures.
+A new label is a row of `LABELS`, a field of `SampleLabels` or `BatchLabels`, one of `QueryLabels` and `SideLabels`
+each, and a rule of `find_relevance` that reads it. Identities and cameras are rows as well, but explicit parameters in
+signatures.
 
 Several labels for each sample are a matrix [samples, labels] of bools, which travels as packed bits. Two samples with
 the labels 0 1 1 0 and 0 1 0 1 share one, so they are relevant for each other.
@@ -52,8 +52,8 @@ LabelValues: TypeAlias = Mapping[str, Tensor]
 """the labels of some samples by their names in `LABELS`; labels that are not given are left out"""
 
 
-class StreamLabels(TypedDict, total=False):
-    """The labels of a block of a stream besides identities and cameras."""
+class SampleLabels(TypedDict, total=False):
+    """The labels of samples without groups, besides identities and cameras."""
 
     sequences: IntegersOrNames | None
     clothes: IntegersOrNames | None
@@ -61,7 +61,7 @@ class StreamLabels(TypedDict, total=False):
     labels: ExtraLabels | None
 
 
-class BatchLabels(StreamLabels, total=False):
+class BatchLabels(SampleLabels, total=False):
     """The labels of a batch besides identities and cameras."""
 
     groups: IntegersOrNames | None
@@ -83,15 +83,6 @@ class SideLabels(QueryLabels, total=False):
     gallery_clothes: IntegersOrNames | None
     gallery_positions: Positions | None
     gallery_labels: ExtraLabels | None
-
-
-class PositiveLabels(QueryLabels, total=False):
-    """The labels of queries and of their positives besides identities and cameras, for streams."""
-
-    positive_sequences: IntegersOrNames | None
-    positive_clothes: IntegersOrNames | None
-    positive_positions: Positions | None
-    positive_labels: ExtraLabels | None
 
 
 CLOTHES_RULES = {
