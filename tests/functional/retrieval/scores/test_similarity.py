@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores, score_rows
-from reid_torchmetrics.functional.retrieval.scores.similarity import SIMILARITIES, Similarity
+from reid_torchmetrics.functional.retrieval.scores.similarity import SIMILARITIES, Similarity, score_dtype
 from tests.closeness import assert_close
 from tests.distributed import threads
 from tests.profiles import each_row, of_each
@@ -186,6 +186,50 @@ def test_the_size_of_float64_embeddings_changes_no_rank(name, of_query, of_galle
     if name == "cosine":
         gallery[::3] *= of_gallery
     assert same(rank_positives(query, gallery, *identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each_row("name", SIMILARITIES)
+def test_comparable_scores_are_the_definitions_in_any_tile(name, dtype):
+    query, gallery = (values.to(dtype) for values in labelled(dimension=96)[:2])
+    if name == "hamming":
+        query, gallery = query.sign(), gallery.sign()
+    if name == "euclidean":  # far from the origin, near which distances are computed
+        query, gallery = query + 4096, gallery + 4096
+    expected = torch.from_numpy(similarity(query.double().numpy(), gallery.double().numpy(), name))
+    for max_bytes in (2000, 10**6):
+        scores = EmbeddingScores(Rows([query]), Rows([gallery]), similarity=name, max_bytes=max_bytes)
+        out = torch.empty(4, 17, dtype=dtype)
+        scores.fill(out, slice(2, 6), slice(5, 22))
+        scores.to_comparable(out, slice(2, 6))
+        assert_close(out.double(), expected[2:6, 5:22], rtol=0, atol=300 * torch.finfo(dtype).eps)
+
+
+class OutOfMemoryError(RuntimeError):
+    """As devices raise it."""
+
+
+def test_errors_of_a_function_about_shapes_say_what_it_must_return_and_others_pass():
+    query, gallery, *labels = labelled()
+
+    def lacks_memory(query, gallery):
+        raise OutOfMemoryError("no memory")
+
+    with pytest.raises(
+        RuntimeError, match=r"^`similarity` must return scores of shape \[\d+, \d+\] for queries \[.* got"
+    ):
+        rank_positives(query, gallery, *labels, similarity=lambda query, gallery: query @ gallery)
+    with pytest.raises(OutOfMemoryError, match="no memory"):
+        rank_positives(query, gallery, *labels, similarity=lacks_memory)
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0**-60, 2.0**60])
+@pytest.mark.parametrize("at", [(0, 0), (8, 0), (0, 39), (1, 39)])
+def test_scores_are_in_float64_if_some_row_needs_it(size, at):
+    rows = [torch.randn(9, 8), torch.randn(40, 8)]
+    rows[at[0] % 2][at[1] if at[0] == 1 else at[0]] *= size
+    expected = torch.float32 if size == 1 else torch.float64
+    assert score_dtype("cosine", *(Rows([part]) for part in rows)) == expected
 
 
 @pytest.mark.parametrize(("name", "expected"), [("dot", [10.0, 1e-199]), ("cosine", [10**-0.5, 10**-0.5])])
