@@ -91,25 +91,37 @@ def test_ground_truths_that_come_several_times_are_matched_as_by_the_definition(
         assert problem.taken() == expected
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("axis", [0, 1])
-def test_pairs_of_a_crowded_image_are_those_of_all_pairs(axis):
+def check_pairs_of_a_crowded_image(number: int, axis: int, at_least: float) -> None:
     generator = torch.Generator().manual_seed(0)
-    corners = torch.zeros(2, 600, 2)
-    corners[..., axis] = 2000 * torch.rand(2, 600, generator=generator)
-    corners[..., 1 - axis] = 20 * torch.rand(2, 600, generator=generator)
-    boxes = torch.cat([corners, 20 + 20 * torch.rand(2, 600, 2, generator=generator)], 2).double()
-    zeros, scores = torch.zeros(600, dtype=torch.int64), torch.linspace(1, 0, 600)
-    pairs = find_pairs(Detections(boxes[0], scores, zeros, zeros), GroundTruths(boxes[1], zeros, zeros), at_least=0.5)
+    corners = torch.zeros(2, number, 2)
+    corners[..., axis] = number * 3 * torch.rand(2, number, generator=generator)
+    corners[..., 1 - axis] = 20 * torch.rand(2, number, generator=generator)
+    boxes = torch.cat([corners, 20 + 20 * torch.rand(2, number, 2, generator=generator)], 2).double()
+    zeros, scores = torch.zeros(number, dtype=torch.int64), torch.linspace(1, 0, number)
+    images = Detections(boxes[0], scores, zeros, zeros), GroundTruths(boxes[1], zeros, zeros)
+    pairs = find_pairs(*images, at_least=at_least)
     listed = [[tuple(box) for box in each.tolist()] for each in boxes]
     overlaps = {
         (g, d): iou(box, other, is_crowd=False) for g, other in enumerate(listed[1]) for d, box in enumerate(listed[0])
     }
-    expected = {pair: value for pair, value in overlaps.items() if value >= 0.5}
-    assert len(expected) > 200
+    expected = {pair: value for pair, value in overlaps.items() if value >= at_least}
+    assert len(expected) > number // 3
     found = zip(pairs.ground_truth.tolist(), pairs.detection.tolist(), strict=True)
     assert dict(zip(found, pairs.iou.tolist(), strict=True)) == expected
     assert [*expected] == [*zip(pairs.ground_truth.tolist(), pairs.detection.tolist(), strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axis", [0, 1])
+def test_pairs_of_a_crowded_image_are_those_of_all_pairs(axis):
+    check_pairs_of_a_crowded_image(600, axis, at_least=0.5)
+
+
+@pytest.mark.parametrize("at_least", [0.5, 1e-3])  # for so small overlaps there is no search
+def test_pairs_of_any_size_are_those_of_all_pairs_by_a_search(at_least, monkeypatch):
+    for name in ("_FEW_PAIRS", "_LEAST_DETECTIONS", "_LEAST_GROUND_TRUTHS", "_LEAST_CROWDED_PAIRS"):
+        monkeypatch.setattr(f"reid_torchmetrics.functional.detection.matching.pairs.{name}", 1)
+    check_pairs_of_a_crowded_image(60, 0, at_least)
 
 
 def test_a_detection_that_prefers_a_crowd_leaves_an_ignored_ground_truth_to_the_next_one():
