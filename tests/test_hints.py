@@ -210,7 +210,7 @@ NAMES = {
 def marks(name: str) -> tuple[list[str], bool, bool]:
     """The digits of a name, and whether it has "%" and "@R"."""
     lower = name.lower()
-    is_at_r = bool(re.search(r"(@|at[\W_]?)r$", lower))
+    is_at_r = bool(re.search(r"(@|at[\W_]|p[\W_]?at)r$", lower))  # as in "map_at_r", and not in "evaluatr"
     return re.findall(r"[0-9]+", lower), "%" in lower or "percent" in lower, is_at_r
 
 
