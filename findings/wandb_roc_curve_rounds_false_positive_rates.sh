@@ -2,8 +2,8 @@
 # wandb 0.31.0: `wandb.plot.roc_curve` rounds rates to three digits, so that a curve has nothing between 0 and 0.001.
 #
 # One expects: a chart has the points of the ROC curve, at least of its part that one looks at on a logarithmic axis.
-# What happens: false and true positive rates are rounded to three digits before they are logged. All points with a false
-#     positive rate below 0.0005 are at 0, and the next ones at 0.001. The curve seems to begin, without any false
+# What happens: false and true positive rates are rounded to three digits before they are logged. All points with a
+#     false positive rate below 0.0005 are at 0, the next ones at 0.001. The curve seems to begin, without any false
 #     positive, as high as it is at a false positive rate of 0.0005.
 # Why it matters: verification of faces, speakers and persons is reported at rates of 1e-3, 1e-4 and below. Of 205,000
 #     pairs the true positive rate is 23.4 % at 0 and 58.1 % at 1e-4, and 75.9 % in the chart at both. Nothing tells of
