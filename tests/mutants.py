@@ -170,7 +170,7 @@ def main() -> int:
         if who != "own":
             what = "killed by others" if who else "lives"
             sys.stdout.write(f"    {what}: {mutant.path}:{mutant.line}  {mutant.what}\n")
-    return int(alive > (1 - ENOUGH) * len(drawn))
+    return int(len(drawn) - alive < ENOUGH * len(drawn))
 
 
 if __name__ == "__main__":
