@@ -52,12 +52,12 @@ WRITERS = {
     "supervision: JSONSink": Writer(
         tools.supervision_coco,
         tools.supervision_json_sink,
-        refusal="must have `image_id` in every row of `results`; got `image`",
+        refusal=", of supervision; convert it by `",
     ),
     "supervision: CSVSink": Writer(
         tools.supervision_coco,
         tools.supervision_csv_sink,
-        refusal="got '.csv': tables are read with the columns of Open Images",
+        refusal="of JSON; got '.csv', of supervision; convert it by `",
     ),
     "kwcoco": _both(tools.kwcoco_json),
     "SAHI: YOLO from 1": Writer(
