@@ -306,7 +306,7 @@ def expect_voc(texts: Texts) -> Any:
         for node in root.findall("object"):
             box = only(node, "bndbox")
             words = [text_of(only(box, tag)) for tag in ("xmin", "ymin", "xmax", "ymax")]
-            check(all(text_of(tag) in ("", "0", "1") for tag in node.findall("difficult")))
+            check(all(text_of(tag) in ("", "0", "-0", "1") for tag in node.findall("difficult")))
             flags = [text_of(tag) == "1" for tag in node.findall("difficult")]
             check(len(flags) <= 1)
             box = corners(words, is_detection=False)
