@@ -1,7 +1,7 @@
 """Changes the code of a room in one place at a time, and runs its tests: `python -m tests.mutants ROOM [number]`.
 
 The room "all" draws from all rooms, each with its own tests. Not a part of the test suite. A mutant is killed if a test
-of its room fails, or else one of the whole suite with few examples, or if the tests do not end in time. Those that its
+of its room fails, or else a test of any package with few examples, or if the tests do not end in time. Those that its
 own tests do not kill are written with what was changed; each that lives wants a test, unless it computes the same. It
 exits with 1 where fewer than nine of ten were killed.
 """
@@ -144,9 +144,8 @@ def killer(mutant: Mutant, tests: Sequence[str] = ()) -> str:
     """The tests that kill a mutant, "own" or "others", or "" if it lives; `tests` replace those of its room."""
     if is_killed(mutant, tests or tests_of(mutant.room), ("quick", "suite"), SECONDS):  # most within seconds
         return "own"
-    others = [
-        str(path) for path in sorted(ROOT.glob("tests/[a-z]*")) if path.is_dir()
-    ]  # those beside them read the source
+    # Tests of documents stand beside the folders. They read the source, and would fail for any copy of it.
+    others = [str(path) for path in sorted(ROOT.glob("tests/[a-z]*")) if path.is_dir()]
     return "others" if is_killed(mutant, others, ("quick",), SECONDS_OF_ALL) else ""
 
 

@@ -96,7 +96,9 @@ def as_array(value: Any) -> Any:
 
 def as_texts(array: Array) -> Array:
     """Return the texts of an array, those of bytes by UTF-8; bytes that are no UTF-8 become surrogates."""
-    return np.char.decode(array, "utf-8", "surrogateescape") if array.dtype.kind == "S" else array.astype(np.str_)
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "utf-8", "surrogateescape")
+    return array.astype(np.str_)
 
 
 def fields_as_tensors(record: object, *names: str) -> None:

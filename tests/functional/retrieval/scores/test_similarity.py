@@ -224,12 +224,12 @@ def test_errors_of_a_function_about_shapes_say_what_it_must_return_and_others_pa
 
 
 @pytest.mark.parametrize("size", [1.0, 2.0**-60, 2.0**60])
-@pytest.mark.parametrize("at", [(0, 0), (8, 0), (0, 39), (1, 39)])
-def test_scores_are_in_float64_if_some_row_needs_it(size, at):
-    rows = [torch.randn(9, 8), torch.randn(40, 8)]
-    rows[at[0] % 2][at[1] if at[0] == 1 else at[0]] *= size
+@pytest.mark.parametrize(("side", "row"), [("query", 0), ("query", 8), ("gallery", 0), ("gallery", 39)])
+def test_scores_are_in_float64_if_some_row_needs_it(size, side, row):
+    sides = {"query": torch.randn(9, 8), "gallery": torch.randn(40, 8)}
+    sides[side][row] *= size
     expected = torch.float32 if size == 1 else torch.float64
-    assert score_dtype("cosine", *(Rows([part]) for part in rows)) == expected
+    assert score_dtype("cosine", *(Rows([rows]) for rows in sides.values())) == expected
 
 
 @pytest.mark.parametrize(("name", "expected"), [("dot", [10.0, 1e-199]), ("cosine", [10**-0.5, 10**-0.5])])
